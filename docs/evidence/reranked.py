@@ -45,18 +45,19 @@ reranker = "{precision}-{budget_ms}"
 }
 
 
-def write_cross_encoder(folder: Path) -> None:
-    """The default encoder as a cross-encoder with one score."""
+def write_cross_encoder(folder: Path, layers: int = 6) -> Path:
+    """The default encoder as a cross-encoder with one score, which has `layers` of its layers."""
     encoder = model_folder(load_settings().embedder, is_local=True)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(encoder / name, folder)
     config = json.loads((encoder / "config.json").read_text())
     head = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}}
-    (folder / "config.json").write_text(json.dumps({**config, **head}))
+    (folder / "config.json").write_text(json.dumps({**config, **head, "num_hidden_layers": layers}))
     weights = {f"bert.{name}": value for name, value in load_file(encoder / "model.safetensors").items()}
     scores = np.random.default_rng(1).normal(0, 0.1, (1, config["hidden_size"])).astype(np.float32)
     weights |= {"classifier.weight": scores, "classifier.bias": np.zeros(1, np.float32)}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
 
 
 def main(questions: int = QUESTIONS, documents: int = DOCUMENTS) -> None:

@@ -4,6 +4,7 @@ docs/guides/reranking.md has the commands.
 Questions are those of the train split.  Hits that nobody judged relevant are the hard negatives.  The loss is the softmax over one
 relevant passage and its negatives (LCE; Gao, Dai and Callan, ECIR 2021) plus the binary cross-entropy of each pair, since the
 pipeline blends the sigmoid of a logit.  CrossEncoderTrainer would need two more packages for the same loop, datasets and accelerate.
+A model of fewer layers also learns the logits of the whole model, by their squared error.
 """
 
 import random
@@ -18,6 +19,9 @@ from sentence_transformers.util import batch_to_device
 from torch.nn import functional
 
 from evaluation.collection import read_collection
+from inference.model_files import model_folder
+from inference.pair_reranker import check_classifier
+from inference.sentence_model import read_sentence_model
 
 QUESTIONS_PER_STEP, NEGATIVES = 4, 3
 ENCODER_RATE, HEAD_RATE = 2e-4, 2e-3  # peaks of the learning rate; the head may be new
@@ -49,14 +53,27 @@ def judged_questions(folder: Path) -> list[JudgedQuestion]:
     return questions
 
 
-def train(model: CrossEncoder, questions: list[JudgedQuestion], steps: int, seed: int) -> None:
-    """Trains the head and the upper half of the encoder: a few hundred questions teach no words."""
+def shorten(model: CrossEncoder, layers: int) -> None:
+    """Keeps at most so many of the encoder's layers, at equal distances, with the last one."""
+    encoder, there = model.model.base_model.encoder, model.config.num_hidden_layers
+    layers = min(layers, there)
+    kept = [(place + 1) * there // layers - 1 for place in range(layers)]
+    encoder.layer = torch.nn.ModuleList(encoder.layer[at] for at in kept)
+    model.config.num_hidden_layers = layers
+
+
+def train(
+    model: CrossEncoder, questions: list[JudgedQuestion], steps: int, seed: int, teacher: CrossEncoder | None
+) -> None:
+    """Trains the head and the upper half of the encoder: a few hundred questions teach no words.  With a teacher it trains
+    all layers, since each has another one below it than before."""
+    lowest = 0 if teacher else model.config.num_hidden_layers // 2
     torch.manual_seed(seed)
     chance = random.Random(seed)
     groups: dict[float, list[torch.nn.Parameter]] = {ENCODER_RATE: [], HEAD_RATE: []}
     for name, weights in model.named_parameters():
         layer = name.partition("encoder.layer.")[2].partition(".")[0]
-        is_upper = not layer or int(layer) >= model.config.num_hidden_layers // 2
+        is_upper = not layer or int(layer) >= lowest
         weights.requires_grad = is_upper and "embeddings" not in name
         if weights.requires_grad:
             groups[ENCODER_RATE if layer else HEAD_RATE].append(weights)
@@ -75,6 +92,10 @@ def train(model: CrossEncoder, questions: list[JudgedQuestion], steps: int, seed
         targets[:, 0] = 1
         loss = functional.cross_entropy(logits, targets)
         loss = loss + functional.binary_cross_entropy_with_logits(logits, targets)
+        if teacher:
+            with torch.no_grad():
+                taught = teacher(batch_to_device(teacher.preprocess(pairs), teacher.device))["scores"]
+            loss = loss + functional.mse_loss(logits, taught.view_as(logits))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
@@ -90,12 +111,20 @@ def main(
     base: Annotated[str, typer.Option(help="Name or folder.")] = "sentence-transformers/all-MiniLM-L6-v2",
     steps: Annotated[int, typer.Option(help="Of 16 pairs each.")] = 400,
     max_pieces: Annotated[int, typer.Option(help="Of question and passage together.")] = 128,
+    layers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Distil --base, a cross-encoder, into at most so many of its layers."),
+    ] = None,
     seed: int = 1,
 ) -> None:
+    if layers:
+        check_classifier(read_sentence_model(model_folder(base)))  # a new head would teach nothing
     questions = judged_questions(folder)
     print(f"{len(questions)} questions", flush=True)
     model = CrossEncoder(base, num_labels=1, max_length=max_pieces)
-    train(model, questions, steps, seed)
+    if layers:
+        shorten(model, layers)
+    train(model, questions, steps, seed, CrossEncoder(base) if layers else None)
     model.save_pretrained(str(out))
     print(f'[rerankers.trained]\nmodel = "{out.resolve()}"\nmax_pieces = {max_pieces}\nweight = 0.5')
 

@@ -11,6 +11,7 @@ import pytest
 
 from inference.backends import load_reranker
 from inference.protocol import Reranker
+from tests.support.models.tiny_bert import write_tiny_bert
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 from tests.support.servers.services import need
@@ -26,9 +27,21 @@ def _logits(folder: Path) -> tuple[float | None, ...]:
     return reranker.score([("a question", "words of a tree"), ("a date", "text")], limit_s=20).logits
 
 
+def _train(pipeline: RunningPipeline, folder: Path, **options: object) -> subprocess.CompletedProcess[str]:
+    arguments = [f"--{name}={value}" for name, value in {"steps": 3, "max-pieces": 24, **options}.items()]
+    return subprocess.run(
+        [sys.executable, "-m", "examples.reranker.train", folder, *arguments],
+        cwd=ROOT,
+        env=outside(CHORALE_REDIS_URL=pipeline.server.tcp_url, HF_HUB_OFFLINE="1"),
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
 @pytest.mark.limit_s(300)
 @pytest.mark.slow  # PyTorch takes seconds to import
-def test_a_few_steps_leave_another_model_that_the_pipeline_loads(
+def test_a_few_steps_leave_another_model_that_the_pipeline_loads_whole_and_distilled_into_fewer_layers(
     pipeline: RunningPipeline, tmp_path: Path
 ) -> None:
     need("torch", "`make torch` installs it")
@@ -41,18 +54,22 @@ def test_a_few_steps_leave_another_model_that_the_pipeline_loads(
     queries = [json.dumps({"_id": f"q-{document}", "text": text}) for document, text in QUESTIONS.items()]
     (folder / "queries.jsonl").write_text("\n".join([*queries, '{"_id": "unjudged", "text": "?"}']))
 
-    options = f"--base {base} --out {out} --steps 3 --max-pieces 24"
-    trained = subprocess.run(
-        [sys.executable, "-m", "examples.reranker.train", folder, *options.split()],
-        cwd=ROOT,
-        env=outside(CHORALE_REDIS_URL=pipeline.server.tcp_url, HF_HUB_OFFLINE="1"),
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    trained = _train(pipeline, folder, base=base, out=out)
     assert trained.returncode == 0, trained.stderr
     assert trained.stdout.startswith("3 questions\n")
     assert f'[rerankers.trained]\nmodel = "{out}"\n' in trained.stdout
     logits = _logits(out)
     assert None not in logits
     assert logits != _logits(base)
+
+    distilled = tmp_path / "distilled"
+    done = _train(pipeline, folder, base=out, out=distilled, layers=1)
+    assert done.returncode == 0, done.stderr
+    config = json.loads((distilled / "config.json").read_text())
+    assert config["num_hidden_layers"] == 1
+    assert not {logits, (None, None)} & {_logits(distilled)}
+
+    (tmp_path / "encoder").mkdir()
+    write_tiny_bert(tmp_path / "encoder")
+    refused = _train(pipeline, folder, base=tmp_path / "encoder", out=tmp_path / "none", layers=1)
+    assert "not a reranker" in " ".join(refused.stderr.split())

@@ -16,21 +16,13 @@ import structlog
 from chorale_client import Answer, Request
 
 from evaluation.golden import read_golden
-from fusion.answer import Pages, answer_fields
-from fusion.branch_results import BranchAnswers
-from fusion.rerank import Reached, rerank_question
-from inference.known_models import known_prompts
-from inference.sentence_model import read_sentence_model
 from models.extensions import BranchKind, Kinds
 from models.hits import Hit, Ranking
-from models.plan import RerankPlan
 from tasks.branches.branch_task import BranchTask
 from tasks.wiring.pipeline import BUILT_IN
-from tests.support.models.tiny_bert import write_tiny_bert
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.http_api import HttpApi
-from tests.unit.fusion.builders import branch_results, fuse_question, hit, plan, request
 
 DOMAINS = {
     "animals": {
@@ -88,17 +80,6 @@ def test_a_query_is_embedded_searched_and_its_texts_fetched(here: OneProcess) ->
         stages.index(name) for name in ("embed", "search.vector", "fetch")
     )
     assert answer.hits[0].document_id == "cows"
-
-
-def test_query_and_passages_have_the_prompts_that_their_model_declares(tmp_path: Path) -> None:
-    write_tiny_bert(tmp_path, prompts={"query": "query: ", "passage": "passage: "})
-    model = read_sentence_model(tmp_path)
-    assert (model.question_prompt, model.passage_prompt) == ("query: ", "passage: ")
-
-
-def test_a_model_of_the_e5_family_that_declares_no_prompts_gets_those_of_its_family() -> None:
-    for name in ("intfloat/multilingual-e5-small", "/models/e5-base-v2"):
-        assert known_prompts(name) == ("query: ", "passage: ")
 
 
 def test_without_an_embedder_words_answer_and_the_answer_names_what_is_missing(here: OneProcess) -> None:
@@ -180,18 +161,6 @@ def test_a_result_from_the_cache_names_its_query_too(here: OneProcess) -> None:
     assert (first.cached, second.cached) == (False, True)
     assert second.questions[0].text == "how often does a hen lay?"
     assert (second.configuration, second.method) == ("rrf", "rrf")
-
-
-def test_a_reranked_result_names_the_method_that_fused_it() -> None:
-    planned = plan(rerank=RerankPlan(name="small", depth=2, coarse=2, budget_ms=100, weight=0.7))
-    found, asked = branch_results(bm25=[hit("a"), hit("b")]), request()
-    fused = fuse_question(planned, found, 0, asked)
-    assert planned.rerank is not None
-    reached = Reached(("a#0", "b#0"), {"a#0": 0.0, "b#0": 2.0})
-    page = rerank_question(fused, planned.rerank, reached, asked, planned)
-    answer = answer_fields(BranchAnswers(asked, planned, found), Pages({0: page}))
-    assert {one["score_kind"] for one in answer["questions"][0]["hits"]} == {"rerank"}
-    assert (answer["configuration"], answer["method"]) == ("rrf", "rrf")
 
 
 def test_an_empty_query_is_answered_at_once_with_nothing(here: OneProcess) -> None:

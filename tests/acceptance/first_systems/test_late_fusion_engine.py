@@ -24,7 +24,6 @@ from tasks.wiring.pipeline import BUILT_IN, load_pipeline
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.search_server import Handler, SearchServer, says, sends
-from tests.unit.fusion.builders import branch_results, fuse_question, hit, plan, request
 
 FIVE_SOURCES = Path(__file__).parents[3] / "examples" / "late_fusion.toml"
 WEIGHTS = {"vector": 0.4, "bm25": 0.4, "graph": 0.15, "wikipedia": 0.05, "wikidata": 0.05}
@@ -418,27 +417,6 @@ def test_an_engine_of_ones_own_is_a_source(engines: OneProcess) -> None:
 
 
 # The result.
-
-
-def test_results_are_grouped_by_document() -> None:
-    found = branch_results(bm25=[hit("engine", 2), hit("engine", 0)], vector=[hit("engine", 0)])
-    fused = fuse_question(plan(method="late-fusion"), found, 0, request())
-    assert [one.document_id for one in fused.hits] == ["engine"]
-
-
-def test_near_duplicates_and_exact_copies_are_folded_into_the_best_one() -> None:
-    found = branch_results(
-        bm25=[
-            hit("first", score=9.0, content_hash="a", near_duplicate_group="first"),
-            hit("copy", score=8.0, content_hash="a"),
-            hit("edited", score=7.0, content_hash="b", near_duplicate_group="first"),
-            hit("other", score=6.0, content_hash="c"),
-        ]
-    )
-    fused = fuse_question(plan(method="late-fusion"), found, 0, request())
-    assert [one.document_id for one in fused.hits] == ["first", "other"]
-    folded = [(one.document_id, str(one.why)) for one in fused.hits[0].folded]
-    assert folded == [("copy", "exact_copy"), ("edited", "near_duplicate")]
 
 
 def test_a_result_has_content_title_score_type_metadata_and_a_snippet_that_fits_the_query(

@@ -23,7 +23,6 @@ from examples.langgraph_steps import build_graph
 from tasks.request.composing import compose
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import free_port
-from tests.unit.fusion.builders import branch_results, fuse_question, hit, plan, request
 
 GERARCHIA_FONTI = {
     "legge": 1.30, "decreto": 1.25, "circolare": 1.15, "risoluzione": 1.10, "interpello": 1.05, "faq": 1.00, "guida": 0.95,
@@ -113,15 +112,6 @@ def test_the_preset_has_a_variant_on_scores(here: OneProcess) -> None:
     answer = law(here, configuration="italian-law-scores")
     assert (answer.method, answer.status) == ("dbsf", "complete")
     assert {one.boosts.get("authority") for one in answer.hits} >= {1.3, 1.25}
-
-
-def test_a_document_is_listed_once_with_its_best_passage() -> None:
-    found = branch_results(bm25=[hit("lease", 2), hit("lease", 0), hit("other")], vector=[hit("lease", 2)])
-    fused = fuse_question(plan(), found, 0, request())
-    assert [(one.document_id, one.passage_id) for one in fused.hits] == [
-        ("lease", "lease#2"),
-        ("other", "other#0"),
-    ]
 
 
 def patient(**options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the first systems say of sources side by side, of deadlines and of time, on real workers: one for each source."""
+"""What the first systems say of sources side by side, of deadlines, of time and of results, on real workers: one for each source."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
@@ -15,8 +16,16 @@ from chorale_client import Answer
 
 from config.pipeline_reader import DEFAULT_FILE
 from docs.evidence.first_systems import FIGURES
+from evaluation.collection import Collection
+from evaluation.comparison import answered, compare
+from ingest.raw_documents import RawDocument
+from tasks.indexing.indexing_run import SourceDocuments
+from tasks.indexing.namespace_writer import index_corpus
+from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.pipelines.pipeline import RunningPipeline
-from tests.support.pipelines.pipeline_files import branch
+from tests.support.pipelines.pipeline_files import LOCAL, branch
+from tests.support.servers.chat_server import ChatServer
+from tests.support.servers.model_server import embeds
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.search_server import Answer as Reply
 from tests.support.servers.search_server import Handler, SearchServer
@@ -30,6 +39,12 @@ STORE = (
 SHIPPED = ("bm25", "vector", "hyde")
 QUESTION = "who pays for repairs?"
 SLEEP_S = 0.5
+SYNONYMS = (
+    "car automobile, doctor physician, lawyer attorney, sofa couch, movie film, street road, stone rock, "
+    "teacher instructor, ship vessel, gift present, forest woods, infant baby, hat cap, sea ocean, "
+    "illness disease, picture image, journey trip, shop store, king monarch, boy lad, taxi cab, "
+    "bucket pail, garbage trash, rabbit bunny"
+)
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +72,11 @@ def workers(engines: SearchServer, tmp_path_factory: pytest.TempPathFactory) -> 
 def ask(workers: RunningPipeline, *branches: str, question: str = QUESTION, **options: Any) -> Answer:
     usual = {"branches": list(branches), "cache": "bypass", "timeout_s": 30}
     return workers.client().retrieve(question, **{**usual, **options})
+
+
+def index(workers: RunningPipeline, texts: dict[str, str], namespace: str) -> None:
+    documents = [RawDocument(name, "tests", title="", text=text) for name, text in texts.items()]
+    index_corpus(workers.resources, SourceDocuments(documents, "tests"), namespace=namespace)
 
 
 def record(number: str, figure: str) -> None:
@@ -132,3 +152,74 @@ def test_95_of_100_answers_come_within_500_ms_and_half_of_the_searches_within_20
     record("4.19", f"median {searched:.1f} ms")
     assert p95 < 500
     assert searched < 20
+
+
+@pytest.mark.parametrize("configuration", ["rrf", "late-fusion"])
+def test_a_document_is_listed_once_with_its_best_passage(
+    workers: RunningPipeline, configuration: str
+) -> None:
+    """Each part of the lease is a passage and has a word of the question."""
+    filler = "The keys stay with the tenant until the end of the month, and so do the lamps. " * 12
+    parts = ("The lease begins in May.", "The landlord pays for repairs of the roof.", "Repairs take a day.")
+    lease = "\n\n".join(f"# Part {at}\n\n{part} {filler}" for at, part in enumerate(parts))
+    index(workers, {"lease": lease, "bread": "Bread is baked in an oven."}, "leases")
+    options = {"namespace": "leases", "configuration": configuration, "include": ["texts", "explanation"]}
+    answer = ask(workers, *SHIPPED, question="who pays for repairs of the roof?", **options)
+    assert [hit.document_id for hit in answer.hits] == ["lease", "bread"]
+    assert parts[1] in (answer.hits[0].text or "")
+    assert set(answer.hits[0].branches) == set(SHIPPED)
+
+
+def test_exact_copies_and_near_duplicates_are_folded_into_the_best_one(workers: RunningPipeline) -> None:
+    edited = f"Bread is baked from flour, {' '.join(f'word{at}' for at in range(60))}."
+    text = f"{edited} Yes."
+    texts = {"bread": text, "bread-copy": text, "edited": edited, "roof": "The roof is dry."}
+    index(workers, texts, "copies")
+    answer = ask(
+        workers, *SHIPPED, question="bread of flour", namespace="copies", configuration="late-fusion"
+    )
+    assert [hit.document_id for hit in answer.hits] == ["bread", "roof"]
+    folded = {one.document_id: one.why for one in answer.hits[0].folded}
+    assert folded == {"bread-copy": "exact_copy", "edited": "near_duplicate"}
+
+
+def test_a_question_that_a_document_answers_has_more_confidence_than_one_that_none_answers(
+    workers: RunningPipeline,
+) -> None:
+    answerable, unanswerable = (
+        ask(workers, *SHIPPED, question=question, configuration="late-fusion").questions[0].confidence
+        for question in ("When must a tenant give notice?", "Which planet has the most moons?")
+    )
+    assert answerable is not None
+    assert unanswerable is not None
+    assert unanswerable < 0.2 < 0.8 < answerable
+
+
+def test_two_configurations_are_compared_on_24_judged_questions(workers: RunningPipeline) -> None:
+    """Each question is a word that no document has: BM25 finds nothing, and vectors find the synonym."""
+    texts, judgements = {}, {}
+    for pair in SYNONYMS.split(", "):
+        word, synonym = pair.split()
+        texts[word], judgements[synonym] = f"The {word} was there.", {word: 1}
+    collection = Collection("words", Path("unread"), {word: word for word in judgements}, judgements)
+    index(workers, texts, collection.namespace)
+    client, pipeline = workers.client(), workers.resources.pipeline
+    sides = [answered(collection, pipeline, name, ask=client.ask) for name in ("bm25", "baseline")]
+    compared = compare(collection, *sides)
+    assert (compared.gain.questions, compared.gain.is_distinguishable) == (24, True)
+    assert compared.means["ndcg@10"][0] == 0
+    assert compared.gain.low > 0
+
+
+def test_a_model_of_the_e5_family_is_sent_its_prompts(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    with ChatServer(embeds(HashingEmbedder(dimension=16))) as encoder, RedisServer() as redis:
+        declared = f'[encoders.default]\nkind = "endpoint"\nurl = "{encoder.url}"\nmodel = "intfloat/multilingual-e5-large"\n'
+        file.write_text(LOCAL + declared + branch("vector", "dense"), encoding="utf-8")
+        with RunningPipeline(redis, pipeline_file=file) as pipeline:
+            index(pipeline, {"hens": "A hen lays an egg on most days."}, "farm")
+            answer = pipeline.client().retrieve("how often does a hen lay?", namespace="farm", timeout_s=30)
+        sent = [text for body in encoder.requests for text in body["input"]]
+    assert [hit.document_id for hit in answer.hits] == ["hens"]
+    assert {"passage: A hen lays an egg on most days.", "query: how often does a hen lay?"} <= set(sent)
+    assert {text.partition(": ")[0] for text in sent} == {"passage", "query"}

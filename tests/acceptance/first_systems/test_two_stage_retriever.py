@@ -7,6 +7,7 @@ cost and find, in `docs/evidence`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from math import exp
 from pathlib import Path
@@ -17,10 +18,10 @@ from chorale_client import Answer
 from chorale_client.answer import StageLine
 from chorale_client.wire_names import QUEUE_FUSION
 
-from evaluation.collection import Collection
-from evaluation.comparison import answered, compare
+from docs.evidence.reranked import write_cross_encoder
 from inference.embedders import OnnxEmbedder
 from inference.pair_reranker import PairReranker
+from inference.rerankers import OnnxReranker
 from models.errors import ModelMissing, NotConfigured
 from tasks.worker.warming import warm_models
 from tests.support.models.reranker_faults import FAULT, faulty_rerankers
@@ -263,21 +264,24 @@ def test_each_stage_has_its_time(retriever: OneProcess) -> None:
     assert all(ms >= 0 for ms in times.values())
 
 
-def test_two_configurations_are_compared_on_judged_questions(retriever: OneProcess) -> None:
-    fruits = {"oak": "acorns", "beech": "beechnuts", "larch": "cones"}
-    judgements = {fruit: {tree: 1} for tree, fruit in fruits.items()}
-    collection = Collection("trees", Path("unread"), {fruit: fruit for fruit in judgements}, judgements)
-    texts = {tree: (tree, f"In autumn there are {fruit}.") for tree, fruit in fruits.items()}
-    retriever.index(texts, namespace=collection.namespace)
-
-    def ask(request: Any) -> Answer:
-        options = request.model_dump(exclude_unset=True, exclude={"questions"})
-        return retriever.ask([question.text for question in request.questions], **options)
-
-    pipeline = retriever.resources.pipeline
-    sides = [answered(collection, pipeline, name, ask=ask) for name in ("baseline", "bm25")]
-    comparison = compare(collection, *sides)
-    assert (comparison.names, comparison.gain.questions) == (("baseline", "bm25"), 3)
-    # BM25 finds only the document with the word, and the vectors find all three.
-    assert comparison.means["ndcg@10"][1] == 1
-    assert [len(side.answers["acorns"].hits) for side in sides] == [3, 1]
+@pytest.mark.slow
+def test_fifty_pairs_take_two_layers_in_int8_a_sixth_of_the_processor_time_of_six_in_fp32(
+    tmp_path: Path,
+) -> None:
+    """Models of the default encoder's width, whose weights do not change the time.  The best of three turns counts."""
+    pairs = [("who pays for repairs of the roof?", "word " * 150)] * 50
+    rerankers: dict[int, OnnxReranker] = {}
+    for layers, precision, pieces in ((6, "fp32", 128), (2, "int8", 64)):
+        (tmp_path / precision).mkdir()
+        model = str(write_cross_encoder(tmp_path / precision, layers))
+        rerankers[layers] = OnnxReranker(
+            model, threads=1, device="cpu", max_pieces=pieces, precision=precision
+        )
+        rerankers[layers].warm()
+    took_s: dict[int, list[float]] = {layers: [] for layers in rerankers}
+    for _ in range(3):
+        for layers, reranker in rerankers.items():
+            begun_s = time.process_time()
+            assert None not in reranker.score(pairs, limit_s=300).logits
+            took_s[layers].append(time.process_time() - begun_s)
+    assert min(took_s[6]) >= 6 * min(took_s[2])
