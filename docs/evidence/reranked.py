@@ -1,6 +1,7 @@
 """How long a whole request with a reranker takes: `python -m docs.evidence.reranked [QUESTIONS [DOCUMENTS]]`.
 
-The reranker has MiniLM's size: it is the default encoder under a head that nobody trained, since weights do not change the time.
+The rerankers have MiniLM's width and its six layers, or three (`int8-3`) or two: the default encoder's under a head that nobody
+trained, since weights do not change the time.
 The questions come one after another, in turns by each reranker.  Prints for each the times of a request and the pairs scored.
 """
 
@@ -30,23 +31,31 @@ from tests.bench.variants import SWEEPER, TIMEOUT_S, ChordPath
 DOCUMENTS, QUESTIONS = 300, 100
 WITHOUT = "rrf"
 RERANKERS = {
-    f"{precision}-{budget_ms}": f"""
-[rerankers.{precision}-{budget_ms}]
-model = "{{model}}"
+    f"{name}-{budget_ms}": f"""
+[rerankers.{name}-{budget_ms}]
+model = "{{folder}}/{layers}"
 precision = "{precision}"
+max_pieces = {pieces}
 budget_ms = {budget_ms}
-[configurations.{precision}-{budget_ms}]
+[configurations.{name}-{budget_ms}]
 method = "rrf"
 branches = ["bm25", "vector", "hyde"]
-reranker = "{precision}-{budget_ms}"
+reranker = "{name}-{budget_ms}"
 """
-    for precision in ("fp32", "int8")
+    for name, layers, precision, pieces in (
+        ("fp32", 6, "fp32", 128),
+        ("int8", 6, "int8", 128),
+        ("int8-3", 3, "int8", 64),
+        ("int8-2", 2, "int8", 64),
+    )
     for budget_ms in (150, 400)
 }
+LAYERS = (6, 3, 2)
 
 
-def write_cross_encoder(folder: Path, layers: int = 6) -> Path:
-    """The default encoder as a cross-encoder with one score, which has `layers` of its layers."""
+def write_cross_encoder(folder: Path, layers: int) -> Path:
+    """The first layers of the default encoder as a cross-encoder with one score."""
+    folder.mkdir()
     encoder = model_folder(load_settings().embedder, is_local=True)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(encoder / name, folder)
@@ -64,9 +73,10 @@ def main(questions: int = QUESTIONS, documents: int = DOCUMENTS) -> None:
     scored: defaultdict[str, list[int]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="chorale-reranked-") as name:
         folder = Path(name)
-        write_cross_encoder(folder)
+        for layers in LAYERS:
+            write_cross_encoder(folder / str(layers), layers)
         pipeline = folder / "pipeline.toml"
-        rerankers = "".join(RERANKERS.values()).format(model=folder)
+        rerankers = "".join(RERANKERS.values()).format(folder=folder)
         pipeline.write_text(PIPELINE_FILE.read_text() + rerankers)
         with measured_installation(documents, pipeline) as measured:
             resources = measured.resources

@@ -272,7 +272,6 @@ def test_fifty_pairs_take_two_layers_in_int8_a_sixth_of_the_processor_time_of_si
     pairs = [("who pays for repairs of the roof?", "word " * 150)] * 50
     rerankers: dict[int, OnnxReranker] = {}
     for layers, precision, pieces in ((6, "fp32", 128), (2, "int8", 64)):
-        (tmp_path / precision).mkdir()
         model = str(write_cross_encoder(tmp_path / precision, layers))
         rerankers[layers] = OnnxReranker(
             model, threads=1, device="cpu", max_pieces=pieces, precision=precision

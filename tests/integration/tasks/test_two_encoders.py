@@ -41,7 +41,7 @@ class Small(HashingEmbedder):
     comparable = ("hashing/2",)
 
 
-EMBEDDERS = {"vector": HashingEmbedder(dimension=16), "vector_small": Small(dimension=8)}
+EMBEDDERS = {"vector": HashingEmbedder(dimension=1_024), "vector_small": Small(dimension=384)}
 
 
 def with_embedders(pipeline: OneProcess) -> OneProcess:
@@ -211,7 +211,7 @@ def test_a_vector_of_two_encoders_has_the_unit_length_that_stores_want(tmp_path:
         manifest = here.resources.writing_store.known("docs").manifest
         (vector,) = here.resources.store("local").vectors("docs", ["bread#0"]).values()
         assert (manifest.dimension, dict(manifest.embedders)) == (
-            24,
+            1_408,
             {"default": "hashing/1", "small": "hashing/2"},
         )
         assert float(np.linalg.norm(vector)) == pytest.approx(1)

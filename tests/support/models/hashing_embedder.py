@@ -48,6 +48,7 @@ class HashingEmbedder:
     def _direction(self, text: str) -> Matrix:
         vector = np.full(self.dimension, 1e-3, np.float32)
         for word in text.casefold().split():
-            raw = blake2b(word.encode(), digest_size=self.dimension).digest()
-            vector += np.frombuffer(raw, np.uint8) / np.float32(255) - np.float32(0.5)
+            raw = blake2b(word.encode(), digest_size=min(self.dimension, 64)).digest()
+            direction = np.resize(np.frombuffer(raw, np.uint8), self.dimension)
+            vector += direction / np.float32(255) - np.float32(0.5)
         return np.asarray(vector / np.linalg.norm(vector), np.float32)
