@@ -126,7 +126,9 @@ def main(
         shorten(model, layers)
     train(model, questions, steps, seed, CrossEncoder(base) if layers else None)
     model.save_pretrained(str(out))
-    print(f'[rerankers.trained]\nmodel = "{out.resolve()}"\nmax_pieces = {max_pieces}\nweight = 0.5')
+    print(
+        f'[rerankers.trained]\nmodel = "{out.resolve()}"\nmax_pieces = {max_pieces}\ndepth = 16\nweight = 0.1'
+    )
 
 
 if __name__ == "__main__":
