@@ -102,6 +102,27 @@ class ElasticsearchEndpoint(Declared):
         return all(address.startswith("https://") for address in self.addresses)
 
 
+class PostgresqlEndpoint(Declared):
+    """The options of a store of kind `postgresql`."""
+
+    url_env: Variable = "CHORALE_DATABASE_URL"
+    """The environment variable with the address, `postgresql://USER:PASSWORD@HOST/DATABASE`; the file never contains the address
+    itself."""
+    vectors: bool = True
+    """Whether the store also searches vectors.  Without them the server needs no pgvector."""
+    exact_below: int = Field(20_000, ge=0, le=10_000_000)
+    """With fewer passages in a namespace, every vector is compared (exact search).  A namespace that reaches this number gets a graph
+    (HNSW)."""
+    candidates: int = Field(400, ge=1, le=1_000)
+    """HNSW: candidates of a search, at least the number of hits."""
+    connections: int = Field(16, ge=1, le=1_024)
+    """Connections that a process keeps open at most: as many as threads that search at once."""
+    timeout_s: float = Field(10.0, gt=0, le=300)
+    """Time limit for operations outside of requests: lookups, warming."""
+    write_timeout_s: float = Field(60.0, gt=0, le=3_600)
+    """Time limit for each batch of passages, and for creating and dropping a namespace."""
+
+
 class WeaviateEndpoint(Declared):
     """The options of a store of kind `weaviate`."""
 

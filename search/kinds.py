@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from models import cypher
-from models.endpoints import ElasticsearchEndpoint, HttpEndpoint, Neo4jEndpoint, WeaviateEndpoint
+from models.endpoints import (
+    ElasticsearchEndpoint,
+    HttpEndpoint,
+    Neo4jEndpoint,
+    PostgresqlEndpoint,
+    WeaviateEndpoint,
+)
 from models.errors import NotConfigured
 from models.extensions import Declared, Need, StoreKind
 from models.hits import Ranking
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
     from search.engines.graph.derived_graph import DerivedGraph, Documents
     from search.engines.http.source import HttpSource
     from search.engines.neo4j.store import Neo4jStore
+    from search.engines.postgresql.store import PostgresqlStore
     from search.engines.weaviate.store import WeaviateStore
 
 
@@ -136,6 +143,19 @@ def check_cypher(options: Mapping[str, Any], statement: str) -> str | None:
     return None
 
 
+def open_postgresql(name: str, options: Mapping[str, Any]) -> PostgresqlStore:
+    """Raises NotConfigured where the driver is missing, or the environment has no usable address."""
+    try:
+        from search.engines.postgresql.store import PostgresqlStore
+    except ModuleNotFoundError as error:
+        raise NotConfigured(
+            f"the store {name!r} needs the driver psycopg ({error}); `make postgresql` or `pip install psycopg[binary]` installs it"
+        ) from error
+    endpoint = PostgresqlEndpoint(**options)
+    url = usable_key(f"the store {name!r}", endpoint.url_env, os.environ.get(endpoint.url_env))
+    return PostgresqlStore(url or "", endpoint)
+
+
 def open_weaviate(name: str, options: Mapping[str, Any]) -> WeaviateStore:
     """Raises NotConfigured where the environment has no usable key under the name that is declared."""
     # Its client takes .8 s to import, which installations without a Weaviate do without.
@@ -157,5 +177,6 @@ KINDS: Mapping[str, StoreKind] = {
     ),
     "http": StoreKind(open_http_source, options=HttpEndpoint),
     "neo4j": StoreKind(open_neo4j, options=Neo4jEndpoint, check_cypher=check_cypher),
+    "postgresql": StoreKind(open_postgresql, options=PostgresqlEndpoint, writes=True),
     "weaviate": StoreKind(open_weaviate, options=WeaviateEndpoint, writes=True),
 }

@@ -1,0 +1,95 @@
+"""The PostgreSQL store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from models.documents import Matrix
+from models.endpoints import PostgresqlEndpoint
+from models.errors import NotConfigured
+from models.hits import Ranking
+from search.checks import checked_questions
+from search.documents.reading import FromDocuments
+from search.engines.postgresql import searching, tables
+from search.engines.postgresql.connection import Connection, Session
+from search.engines.postgresql.document_writer import DocumentWriter
+from search.engines.postgresql.searching import Searched
+from search.protocol import Index, Search
+
+_T = TypeVar("_T")
+
+
+class PostgresqlStore(DocumentWriter, FromDocuments):
+    """Implements `search.protocol.Engine`, `Searches`, `Lists` and `ScoresText`; thread-safe.  Connects at first use.
+
+    Raises NotConfigured for an address that is not one of PostgreSQL.
+    """
+
+    def __init__(self, url: str, endpoint: PostgresqlEndpoint) -> None:
+        super().__init__(Connection(url, endpoint))
+
+    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
+        return self._search(
+            namespace,
+            search.timeout_s,
+            lambda searched: searching.by_text(searched, texts, search),
+            generation=search.generation,
+        )
+
+    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
+        """Exact below `exact_below` passages, approximate (HNSW) from there on.
+
+        Raises NotConfigured if the store is declared without `vectors`.
+        """
+
+        def work(searched: Searched) -> list[Ranking]:
+            if not searched.tables.dimension:
+                raise NotConfigured(
+                    f"namespace {namespace!r} in PostgreSQL has no vectors: declare the store with `vectors = true` and build it "
+                    "again with `chorale index --rebuild`"
+                )
+            questions = checked_questions(namespace, vectors, searched.index.manifest, search.embedders)
+            return searching.by_vectors(searched, questions, search)
+
+        return self._search(namespace, search.timeout_s, work, generation=search.generation)
+
+    def score_text(
+        self,
+        namespace: str,
+        texts: Sequence[str],
+        passage_ids: Sequence[Sequence[str]],
+        *,
+        timeout_s: float = 1.0,
+    ) -> list[dict[str, float]]:
+        return self._search(
+            namespace, timeout_s, lambda searched: searching.scores(searched, texts, passage_ids)
+        )
+
+    def warm(self, namespace: str | None = None) -> None:
+        deadline = self._connection.deadline(self._connection.endpoint.timeout_s)
+        for name in self.documents.documents.names() if namespace is None else [namespace]:
+            self.search_text(name, ["warm"], Search(depth=1, timeout_s=max(0.001, deadline.left_s)))
+
+    def close(self) -> None:
+        """Close the connections; the store cannot be used afterwards."""
+        self._connection.close()
+
+    def _search(
+        self,
+        namespace: str,
+        timeout_s: float,
+        use: Callable[[Searched], _T],
+        *,
+        generation: int | None = None,
+    ) -> _T:
+        deadline = self._connection.deadline(timeout_s)
+
+        def work(index: Index) -> _T:
+            def ask(session: Session) -> _T:
+                found = tables.find(session, index)
+                return use(Searched(session, found, index, self._connection.endpoint.candidates))
+
+            return self._connection.read(ask, deadline)
+
+        return self.searching(namespace, deadline, work, generation=generation)

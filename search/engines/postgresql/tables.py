@@ -1,0 +1,148 @@
+"""The tables of an index, and the catalogue of all indexes.
+
+An index has documents, passages, terms and postings.  A document and a passage also have their terms as arrays: by these a
+passage's postings are deleted, and a whole document is scored without postings of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import errors, sql
+
+from models.errors import NotConfigured
+from search.engines.postgresql.connection import MissingIndex, Session
+from search.protocol import Index
+
+FORMAT = 1
+"""Version of this layout; an index of another one is not there."""
+MOST_DIMENSIONS = 2_000
+"""pgvector's graph takes no longer vectors; these are always compared one by one."""
+_LEAST_PGVECTOR = (0, 8)
+_LOCK = 5_471_062_290_385
+"""Of whoever makes the catalogue; `IF NOT EXISTS` alone fails when two processes begin together."""
+
+_CATALOGUE = """
+    CREATE TABLE IF NOT EXISTS chorale_engine (
+        id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text COLLATE "C" NOT NULL, format int NOT NULL,
+        dimension int NOT NULL, passages int NOT NULL DEFAULT 0, passage_words bigint NOT NULL DEFAULT 0,
+        documents int NOT NULL DEFAULT 0, document_words bigint NOT NULL DEFAULT 0, last_id int NOT NULL DEFAULT 0,
+        UNIQUE (name, format)
+    )
+"""
+# With the usual target of 2 kB a vector would be stored elsewhere, and a scan would fetch each by itself.
+_TABLES = """
+    CREATE TABLE {documents} (
+        did int PRIMARY KEY, document_id text COLLATE "C" NOT NULL, revision text, source_type text, published_at text,
+        content_hash text, near_duplicate_group text, facets text[] NOT NULL, parts text[] NOT NULL,
+        terms int[] NOT NULL, counts int[] NOT NULL, length int NOT NULL, words int NOT NULL
+    );
+    CREATE INDEX ON {documents} USING hash (document_id);
+    CREATE INDEX ON {documents} USING gin (facets) WITH (fastupdate = off);
+    CREATE TABLE {passages} (
+        rid int PRIMARY KEY, did int NOT NULL, passage_id text COLLATE "C" NOT NULL,
+        terms int[] NOT NULL, counts int[] NOT NULL, length int NOT NULL, words int NOT NULL {vector}
+    ) WITH (toast_tuple_target = 8160);
+    CREATE INDEX ON {passages} (did);
+    CREATE INDEX ON {passages} USING hash (passage_id);
+    CREATE TABLE {terms} (
+        term int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, word text COLLATE "C" NOT NULL UNIQUE,
+        passages int NOT NULL, documents int NOT NULL
+    ) WITH (fillfactor = 80);
+    CREATE TABLE {postings} (term int NOT NULL, rid int NOT NULL, count int NOT NULL, length int NOT NULL);
+    CREATE INDEX ON {postings} (term, rid) INCLUDE (count, length)
+"""
+_GRAPH = "CREATE INDEX {graph} ON {passages} USING hnsw (embedding vector_ip_ops) WITH (m = 16, ef_construction = 128)"
+_FOUND = """
+    SELECT id, dimension, passages, passage_words, documents, document_words, last_id,
+        to_regclass('chorale_engine_' || id || '_graph') IS NOT NULL
+    FROM chorale_engine WHERE name = %s AND format = %s AND to_regclass('chorale_engine_' || id || '_passages') IS NOT NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """An index as a transaction sees it."""
+
+    id: int
+    dimension: int
+    """0: without vectors."""
+    passages: int
+    passage_words: int
+    documents: int
+    """Those with passages."""
+    document_words: int
+    last_id: int
+    has_graph: bool
+
+    def sql(self, statement: str, **parts: sql.Composable) -> sql.Composed:
+        """The statement with the names of the tables in the places of `{passages}` and so on."""
+        kinds = ("documents", "passages", "terms", "postings", "graph")
+        names = {kind: sql.Identifier(f"chorale_engine_{self.id}_{kind}") for kind in kinds}
+        return sql.SQL(statement).format(**names, **parts)
+
+
+def find(session: Session, index: Index, *, locked: bool = False) -> Tables:
+    """Raises MissingIndex.  `locked`: until the transaction ends, no other one writes the index."""
+    try:
+        statement = _FOUND + (" FOR UPDATE" if locked else "")
+        row = session.execute(statement.encode(), (index.name, FORMAT)).fetchone()
+    except errors.UndefinedTable:
+        row = None
+    if row is None:
+        raise MissingIndex(f"PostgreSQL has no index {index.name}")
+    return Tables(*row)
+
+
+def prepare(session: Session) -> None:
+    """Make the catalogue; from now on no other process creates an index until the transaction ends."""
+    session.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    session.execute(_CATALOGUE)
+
+
+def create(session: Session, index: Index, dimension: int) -> None:
+    """Raises NotConfigured if there is a dimension and no usable pgvector."""
+    if dimension:
+        _need_pgvector(session)
+    insert = "INSERT INTO chorale_engine (name, format, dimension) VALUES (%s, %s, %s) RETURNING id"
+    row: Any = session.execute(insert, (index.name, FORMAT, dimension)).fetchone()
+    vector = sql.SQL(f", embedding vector({dimension})" if dimension else "")
+    session.execute(Tables(row[0], dimension, 0, 0, 0, 0, 0, False).sql(_TABLES, vector=vector))
+
+
+def create_graph(session: Session, tables: Tables) -> None:
+    """From now on vectors are searched by a graph (HNSW).  Searches go on meanwhile."""
+    session.execute(tables.sql(_GRAPH))
+
+
+def drop(session: Session, index: Index) -> None:
+    for (number,) in session.execute(
+        "DELETE FROM chorale_engine WHERE name = %s RETURNING id", (index.name,)
+    ):
+        tables = Tables(number, 0, 0, 0, 0, 0, 0, False)
+        session.execute(tables.sql("DROP TABLE IF EXISTS {postings}, {terms}, {passages}, {documents}"))
+
+
+def _need_pgvector(session: Session) -> None:
+    """Raises NotConfigured."""
+    asked = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+    if (found := session.execute(asked).fetchone()) is None:
+        try:
+            session.execute("CREATE EXTENSION vector")
+        except errors.InsufficientPrivilege:
+            raise NotConfigured(
+                "the database has no extension vector, and we may not create it: let an administrator run "
+                "`CREATE EXTENSION vector` there, or declare the store with `vectors = false`"
+            ) from None
+        except (errors.FeatureNotSupported, errors.UndefinedFile):
+            raise NotConfigured(
+                "the server has no pgvector: install it there, or declare the store with `vectors = false`"
+            ) from None
+        found = session.execute(asked).fetchone()
+    version = str(found and found[0])
+    if tuple(map(int, version.split(".")[:2])) < _LEAST_PGVECTOR:
+        raise NotConfigured(
+            f"the database has pgvector {version}, which cannot search on until it has enough hits: install 0.8 or newer, and let "
+            "an administrator run `ALTER EXTENSION vector UPDATE`"
+        )
