@@ -53,7 +53,7 @@ _TABLES = """
     CREATE TABLE {postings} (term int NOT NULL, rid int NOT NULL, count int NOT NULL, length int NOT NULL);
     CREATE INDEX ON {postings} (term, rid) INCLUDE (count, length)
 """
-_GRAPH = "CREATE INDEX {graph} ON {passages} USING hnsw (embedding vector_ip_ops) WITH (m = 16, ef_construction = 128)"
+_GRAPH = "CREATE INDEX {graph} ON {passages} USING hnsw (embedding vector_ip_ops) WITH (m = 16, ef_construction = 64)"
 _FOUND = """
     SELECT id, dimension, passages, passage_words, documents, document_words, last_id,
         to_regclass('chorale_engine_' || id || '_graph') IS NOT NULL

