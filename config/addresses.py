@@ -46,6 +46,11 @@ def check_database(url: str) -> str:
     return url
 
 
+def check_postgresql(url: str) -> str:
+    _check_scheme(url, ("postgresql",))
+    return check_database(url)
+
+
 def server_of(url: str) -> str:
     """The server, database or virtual host of an address, to show and compare: without login, driver and TLS."""
     scheme, _, rest = url.partition("://")

@@ -25,7 +25,7 @@ from pydantic import (
     field_validator,
 )
 
-from config.addresses import check_broker, check_database, check_redis
+from config.addresses import check_broker, check_database, check_postgresql, check_redis
 from config.home import shared_environment
 from models.errors import WrongDeclaration
 
@@ -44,7 +44,8 @@ _NOT_SETTINGS = ("CHORALE_TEST_", "CHORALE_SERVICES")
 
 
 _ADDRESSES = {
-    "redis_url": check_redis, "broker_url": check_broker, "audit_url": check_database, "documents_url": check_database
+    "redis_url": check_redis, "broker_url": check_broker, "audit_url": check_database, "documents_url": check_database,
+    "database_url": check_postgresql
 }  # fmt: skip
 
 
@@ -89,11 +90,15 @@ class Settings(BaseModel):
     """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`, `redis+socket://`). Not set: that of `chorale up`."""
     broker_url: str | None = Field(None, repr=False)
     """Celery's broker, if it is not the same Redis (`amqp://…` for RabbitMQ)."""
+    database_url: str | None = Field(None, repr=False)
+    """Address of a PostgreSQL (`postgresql://…`) for the audit tables, the documents, and stores of kind `postgresql`. Each of them may
+    have another address. Not set: the next two settings, and no store of that kind."""
     audit_url: str | None = Field(None, repr=False)
-    """SQLAlchemy URL of the audit tables, such as `postgresql+psycopg://…`. Not set: SQLite in `home/audit.db`."""
+    """SQLAlchemy URL of the audit tables, such as `postgresql+psycopg://…`. Not set: `CHORALE_DATABASE_URL`, else SQLite in
+    `home/audit.db`."""
     documents_url: str | None = Field(None, repr=False)
-    """SQLAlchemy URL of the documents. Not set: `CHORALE_AUDIT_URL` if that is PostgreSQL, else SQLite in
-    `home/documents.db`."""
+    """SQLAlchemy URL of the documents. Not set: `CHORALE_DATABASE_URL`, else `CHORALE_AUDIT_URL` if that is PostgreSQL, else SQLite
+    in `home/documents.db`."""
     pipeline_file: Path | None = None
     """The pipeline file, TOML or YAML. Not set: `config/pipeline.toml`."""
 
@@ -323,7 +328,7 @@ class Settings(BaseModel):
     @property
     def audit_database_url(self) -> str:
         """SQLAlchemy address of the audit tables."""
-        return self.audit_url or f"sqlite:///{self.home / 'audit.db'}"
+        return self.audit_url or self.database_url or f"sqlite:///{self.home / 'audit.db'}"
 
     @property
     def audit_keep_s(self) -> int | None:
@@ -333,7 +338,7 @@ class Settings(BaseModel):
     def documents_database_url(self) -> str:
         """SQLAlchemy address of the documents of servers and several stores."""
         shared = self.audit_url if (self.audit_url or "").startswith("postgresql") else None
-        return self.documents_url or shared or f"sqlite:///{self.home / 'documents.db'}"
+        return self.documents_url or self.database_url or shared or f"sqlite:///{self.home / 'documents.db'}"
 
     @property
     def webhook_secrets(self) -> tuple[str, ...]:

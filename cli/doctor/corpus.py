@@ -27,8 +27,11 @@ def store_is_readable(installation: Installation) -> Iterator[Finding]:
         states = store.namespaces()
     except DatabaseUnavailable as failure:
         settings = installation.settings
-        is_shared = settings.documents_database_url == settings.audit_url
-        variable = "CHORALE_AUDIT_URL" if is_shared else "CHORALE_DOCUMENTS_URL"
+        url = settings.documents_database_url
+        shared = {settings.audit_url: "CHORALE_AUDIT_URL", settings.database_url: "CHORALE_DATABASE_URL"}
+        variable = (
+            "CHORALE_DOCUMENTS_URL" if settings.documents_url else shared.get(url, "CHORALE_DOCUMENTS_URL")
+        )
         yield Finding(
             failure.detail,
             f"start it, or correct {variable} (user, password, host, database), for every process",

@@ -83,7 +83,11 @@ def how_to_ask(settings: Settings, address: Address) -> list[str]:
     console = f"console: http://{address}/"
     if not address.is_loopback:
         lines.append("this address has no TLS: put a proxy with TLS in front of it")
-    key = own_key(settings) if address.is_loopback and settings.audit_url is None else None
+    key = (
+        own_key(settings)
+        if address.is_loopback and settings.audit_url is settings.database_url is None
+        else None
+    )
     if key is None:
         return [*lines, console, "it asks for a key: `chorale keys create --help`"]
     return [*lines, f"{console}, with the key in {shlex.quote(str(key))}", curl(address, key)]

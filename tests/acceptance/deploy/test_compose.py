@@ -111,6 +111,25 @@ def test_every_queue_of_the_pipeline_has_a_service() -> None:
     assert served == set(PIPELINE.queues)
 
 
+def test_the_profile_postgresql_starts_no_other_engine_and_has_the_queues_of_its_pipeline() -> None:
+    assert {name for name, service in SERVICES.items() if service.get("profiles") == ["engines"]} == {
+        "elasticsearch",
+        "weaviate",
+    }
+    assert re.search("^COMPOSE_PROFILES=engines$", EXAMPLE, re.MULTILINE)
+    for service in READERS.values():
+        needs = service["depends_on"]
+        assert {name for name in needs if not needs[name].get("required", True)} == {
+            "elasticsearch",
+            "weaviate",
+        }
+        # Its stores have no other address.
+        assert "CHORALE_DATABASE_URL" in service["environment"]
+    alone = load_pipeline(ROOT / "config" / "postgresql.toml")
+    assert {store.kind for store in alone.stores.values()} == {"postgresql"}
+    assert set(alone.queues) == set(PIPELINE.queues)
+
+
 def test_the_command_of_each_service_exists() -> None:
     for service in OURS.values():
         if words(service)[:3] == ["python", "-m", "cli"]:
@@ -190,7 +209,8 @@ def test_every_setting_exists_and_can_be_set_in_a_file_that_compose_reads() -> N
         assert {"path": "chorale.env", "required": False} in service["env_file"]
     shown = set(re.findall(r"^#\s+(CHORALE_[A-Z_]+)=", EXAMPLE, re.MULTILINE))
     assert shown <= settings - SERVICES["bm25"]["environment"].keys()
-    assert set(re.findall(r"\$\{([A-Z_]+)", TEXT)) == set(re.findall(r"^([A-Z_]+)=", EXAMPLE, re.MULTILINE))
+    known = {*re.findall(r"\$\{([A-Z_]+)", TEXT), "COMPOSE_PROFILES"}
+    assert known == set(re.findall(r"^([A-Z_]+)=", EXAMPLE, re.MULTILINE))
 
 
 def test_the_image_is_built_from_an_exact_version_that_can_be_pinned() -> None:

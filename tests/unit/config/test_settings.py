@@ -71,6 +71,7 @@ def refusal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> list[str]:
         ("CHORALE_REDIS_URL", "localhost:6379", "redis://, rediss://, unix://"),
         ("CHORALE_BROKER_URL", "kafka://here", "amqp://"),
         ("CHORALE_AUDIT_URL", "mysql://here", "sqlite://, postgresql://"),
+        ("CHORALE_DATABASE_URL", "sqlite:////data/all.db", "postgresql://"),
         ("CHORALE_WORKER_PROCESSES", "bm25", "bm25=2,fusion=2"),
         ("CHORALE_WORKER_PROCESSES", "bm25=-1", "0 to 999"),
     ],
@@ -125,7 +126,7 @@ WRONG_ADDRESSES = [
     ("CHORALE_BROKER_URL", "redis://me:sesame@here/sesame", "the database of a Redis, is a number"),
     *[
         (variable, url, "a port")
-        for variable in ("CHORALE_AUDIT_URL", "CHORALE_DOCUMENTS_URL")
+        for variable in ("CHORALE_AUDIT_URL", "CHORALE_DATABASE_URL", "CHORALE_DOCUMENTS_URL")
         for url in (
             "postgresql+psycopg://me:sesame@here:54x/rv",
             "postgresql+psycopg://me:open@sesame@here/rv",
@@ -133,6 +134,30 @@ WRONG_ADDRESSES = [
     ],
     ("CHORALE_AUDIT_URL", "sqlite://sesame.db", "three or four slashes"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("given", "audit", "documents"),
+    [
+        ({"database": "postgresql://all/c"}, "postgresql://all/c", "postgresql://all/c"),
+        ({"database": "postgresql://all/c", "audit": "sqlite:////a"}, "sqlite:////a", "postgresql://all/c"),
+        (
+            {"database": "postgresql://all/c", "documents": "sqlite:////d"},
+            "postgresql://all/c",
+            "sqlite:////d",
+        ),
+        ({"audit": "postgresql://a/c"}, "postgresql://a/c", "postgresql://a/c"),
+        ({}, "sqlite:////home/audit.db", "sqlite:////home/documents.db"),
+    ],
+)
+def test_one_address_of_a_database_serves_what_has_no_other(
+    given: dict[str, str], audit: str, documents: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHORALE_HOME", "/home")
+    for name, url in given.items():
+        monkeypatch.setenv(f"CHORALE_{name.upper()}_URL", url)
+    settings = load_settings()
+    assert (settings.audit_database_url, settings.documents_database_url) == (audit, documents)
 
 
 @pytest.mark.parametrize(("variable", "value", "says"), WRONG_ADDRESSES)
