@@ -25,20 +25,24 @@ class Condition(NamedTuple):
 
 def split_facets(facets: Sequence[str]) -> tuple[list[str], list[str]]:
     """The contents of the columns `facets`, which is indexed, and `parts`, of the terms of a document."""
-    plain = [text.replace("\0", "\ufffd") for text in facets]  # no text of PostgreSQL has a NUL
-    parts = [text for text in plain if text.startswith(_PART)]
-    return [text for text in plain if not text.startswith(_PART)], parts
+    stored = [_storable(text) for text in facets]
+    parts = [text for text in stored if text.startswith(_PART)]
+    return [text for text in stored if not text.startswith(_PART)], parts
 
 
-def has_any(terms: Sequence[str]) -> Condition:
+def _storable(text: str) -> str:
+    return text.replace("\0", "\ufffd")
+
+
+def _has_any(terms: Sequence[str]) -> Condition:
     return Condition("facets && %s::text[]", (split_facets(terms)[0],))
 
 
 def _has_like(beginning: str, part: str) -> Condition:
-    pattern = "%".join(
-        re.sub(r"([\\%_])", r"\\\1", text).replace("\0", "\ufffd") for text in (beginning, part)
+    texts = [re.sub(r"([\\%_])", r"\\\1", _storable(text)) for text in (beginning, part)]
+    return Condition(
+        "EXISTS (SELECT FROM unnest(parts) AS part WHERE part LIKE %s)", ("%".join([*texts, ""]),)
     )
-    return Condition("EXISTS (SELECT FROM unnest(parts) AS part WHERE part LIKE %s)", (f"{pattern}%",))
 
 
 def _joined(word: str) -> Callable[[Sequence[Condition]], Condition]:
@@ -51,7 +55,7 @@ def _joined(word: str) -> Callable[[Sequence[Condition]], Condition]:
 
 every = _joined("AND")
 CONDITIONS = Conditions[Condition](
-    has_any=has_any,
+    has_any=_has_any,
     has_like=_has_like,
     every=every,
     some=_joined("OR"),

@@ -6,14 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import sql
-
 from models.documents import Matrix
 from models.hits import Hit, Ranking
 from search.analysis import question_terms
 from search.engines.postgresql.connection import Session
 from search.engines.postgresql.filter_conditions import CONDITIONS, Condition, conditions, every
-from search.engines.postgresql.scoring import score, weight
 from search.engines.postgresql.tables import Tables
 from search.filters import unknown_field_warning
 from search.protocol import Index, Search
@@ -27,36 +24,41 @@ from search.ranking_end import (
     with_whole,
 )
 
+K1, B = 1.2, 0.75
+"""BM25's constants, the same as in the embedded store."""
 _MOST_CANDIDATES = 1_000
 """Of pgvector's graph."""
-_SHOWN = "passage_id, document_id, {}, source_type, published_at, content_hash, near_duplicate_group"
-_OF_PASSAGES = "{passages} JOIN {documents} USING (did)"
+_SHOWN = "passage_id, document_id, {score}, source_type, published_at, content_hash, near_duplicate_group"
 
 # With ties, so that equal passages are ordered by their ids wherever the ranking is cut.
-_TEXT = """
+_TEXT = f"""
     WITH question AS MATERIALIZED (
-        SELECT term, {of_passage} AS weight, {of_document} AS whole_weight
-        FROM unnest(%s::text[], %s::float8[]) AS question(word, asked) JOIN {terms} USING (word)
+        SELECT term, {{of_passage}} AS weight, {{of_document}} AS whole_weight
+        FROM unnest(%s::text[], %s::float8[]) AS question(word, asked) JOIN {{terms}} USING (word)
     ), scored AS (
-        SELECT rid, round({score} * 1e{decimals}) / 1e{decimals} AS score FROM question JOIN {postings} USING (term) {where} GROUP BY rid
+        SELECT rid, round({{score}} * 1e{TEXT_DECIMALS}) / 1e{TEXT_DECIMALS} AS score
+        FROM question JOIN {{postings}} USING (term) {{where}} GROUP BY rid
     ), best AS MATERIALIZED (
         SELECT rid, score, did, passage_id FROM (
             SELECT * FROM scored ORDER BY score DESC FETCH FIRST %s ROWS WITH TIES
-        ) AS first JOIN {passages} USING (rid)
+        ) AS first JOIN {{passages}} USING (rid)
     ), whole AS (
-        SELECT did, {whole_score} AS whole
-        FROM (SELECT DISTINCT did FROM best) AS found JOIN {documents} USING (did),
-            unnest(terms, counts) AS u(term, count) JOIN (SELECT term, whole_weight AS weight FROM question) AS q USING (term)
+        SELECT did, {{whole_score}} AS whole
+        FROM (SELECT DISTINCT did FROM best) AS found JOIN {{documents}} USING (did), unnest(terms, counts) AS u(term, count)
+            JOIN (SELECT term, whole_weight AS weight FROM question) AS q USING (term)
         GROUP BY did
     )
-    SELECT {shown}, coalesce(whole, 0) FROM best JOIN {documents} USING (did) LEFT JOIN whole USING (did)
+    SELECT {_SHOWN.format(score="score")}, coalesce(whole, 0)
+    FROM best JOIN {{documents}} USING (did) LEFT JOIN whole USING (did)
 """
-_VECTORS = """
-    SELECT {shown} FROM (
-        SELECT did, passage_id, embedding <#> %s::vector AS distance FROM {passages}
-        WHERE embedding IS NOT NULL {where} ORDER BY (embedding <#> %s::vector) {exactly} LIMIT %s
-    ) AS nearest JOIN {documents} USING (did)
+_COSINE = f"round(-distance * 1e{COSINE_DECIMALS}) / 1e{COSINE_DECIMALS} + 0"
+_VECTORS = f"""
+    SELECT {_SHOWN.format(score=_COSINE)} FROM (
+        SELECT did, passage_id, embedding <#> %s::vector AS distance FROM {{passages}}
+        WHERE embedding IS NOT NULL {{where}} ORDER BY (embedding <#> %s::vector) {{exactly}} LIMIT %s
+    ) AS nearest JOIN {{documents}} USING (did)
 """
+_GRAPH_OPTIONS = "SET LOCAL hnsw.ef_search = {}; SET LOCAL hnsw.iterative_scan = strict_order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +78,12 @@ def by_text(searched: Searched, texts: Sequence[str], search: Search) -> list[Ra
     def rank(text: str, allowed: Condition | None) -> Ranking:
         limit = 2 * depth
         while True:
-            found = _scored(searched, text, allowed, limit)
-            hits = [hit for hit, _ in found]
+            hits, whole = _scored(searched, text, allowed, limit)
             is_all = len(hits) < limit
             if is_all or count_documents(hits) >= depth:
-                break
+                candidates = with_whole(cut(hits, depth), whole)
+                return Ranking(cut(candidates, search.depth), count_documents(hits) if is_all else None)
             limit *= 4
-        candidates = with_whole(cut(hits, depth), {hit.document_id: whole for hit, whole in found})
-        return Ranking(cut(candidates, search.depth), count_documents(hits) if is_all else None)
 
     return _ranked(searched, texts, search, rank)
 
@@ -95,8 +95,7 @@ def scores(
     answers = []
     for text, ids in zip(texts, passage_ids, strict=True):
         found = _scored(searched, text, Condition("passage_id = ANY(%s)", (list(ids),)), len(ids))
-        hits = with_whole([hit for hit, _ in found], {hit.document_id: whole for hit, whole in found})
-        answers.append({hit.passage_id: hit.score for hit in hits})
+        answers.append({hit.passage_id: hit.score for hit in with_whole(*found)})
     return answers
 
 
@@ -108,10 +107,10 @@ def by_vectors(searched: Searched, vectors: Matrix, search: Search) -> list[Rank
         limit, is_exact = 2 * search.depth, not searched.tables.has_graph
         while True:
             hits = _near(searched, str(vector.tolist()), allowed, limit, is_exact=is_exact)
-            if (len(hits) < limit and is_exact) or is_settled(hits, search.depth):
-                break
-            is_exact, limit = is_exact or len(hits) < limit, 4 * limit
-        return Ranking(cut(hits, search.depth), None, known_words=known_words)
+            is_short = len(hits) < limit
+            if (is_short and is_exact) or is_settled(hits, search.depth):
+                return Ranking(cut(hits, search.depth), None, known_words=known_words)
+            is_exact, limit = is_exact or is_short, 4 * limit
 
     return _ranked(searched, vectors, search, rank)
 
@@ -128,37 +127,49 @@ def _ranked(
         knows = [CONDITIONS.has_field(field) for field in fields]
         asked = ", ".join(f"EXISTS (SELECT FROM {{documents}} WHERE {one.sql})" for one in knows)
         values = [value for one in knows for value in one.values]
-        row: Any = searched.session.execute(searched.tables.sql(f"SELECT {asked}"), values).fetchone()
-        warnings = tuple(
-            unknown_field_warning(field) for field, is_known in zip(fields, row, strict=True) if not is_known
-        )
+        [row] = searched.session.execute(searched.tables.sql(f"SELECT {asked}"), values).fetchall()
+        known = zip(fields, row, strict=True)
+        warnings = tuple(unknown_field_warning(field) for field, is_known in known if not is_known)
     if warnings:
         return [Ranking((), None, warnings) for _ in questions]
     allowed = every(found) if found else None
     return [rank(question, allowed) for question in questions]
 
 
-def _scored(searched: Searched, text: str, allowed: Condition | None, limit: int) -> list[tuple[Hit, float]]:
-    """The best passages, those with equal scores at the end too, each with the score of its whole document."""
+def _scored(
+    searched: Searched, text: str, allowed: Condition | None, limit: int
+) -> tuple[list[Hit], dict[str, float]]:
+    """The best passages, with all that are as good as the last one, and the scores of their documents."""
     terms = question_terms(text, searched.index.manifest.language)
-    tables = searched.tables
-    where, values = "", ()
+    tables, where = searched.tables, ""
     if allowed is not None:
-        where, values = f"WHERE rid IN (SELECT rid FROM {_OF_PASSAGES} WHERE {allowed.sql})", allowed.values
-    parts = {
-        "of_passage": weight("passages", tables.passages),
-        "of_document": weight("documents", tables.documents),
-        "score": score(tables.passage_words / max(1, tables.passages)),
-        "whole_score": score(tables.document_words / max(1, tables.documents)),
-        "decimals": str(TEXT_DECIMALS),
-        "shown": _SHOWN.format("score"),
-    }
+        where = "WHERE rid IN (SELECT rid FROM {passages} JOIN {documents} USING (did) WHERE {allowed})"
     statement = tables.sql(
-        _TEXT.replace("{where}", where), **{name: sql.SQL(part) for name, part in parts.items()}
+        _TEXT,
+        where=where,
+        allowed=allowed.sql if allowed else "",
+        of_passage=_weight("passages", tables.passages),
+        of_document=_weight("documents", tables.documents),
+        score=_score(tables.passage_words, tables.passages),
+        whole_score=_score(tables.document_words, tables.documents),
     )
     counts = [float(count) for count in terms.values()]
-    rows = searched.session.execute(statement, (list(terms), counts, *values, limit))
-    return [(Hit(*row), whole) for *row, whole in rows]
+    values = (list(terms), counts, *(allowed.values if allowed else ()), limit)
+    rows = searched.session.execute(statement, values).fetchall()
+    hits = [Hit(*row) for *row, _ in rows]
+    return hits, {hit.document_id: row[-1] for hit, row in zip(hits, rows, strict=True)}
+
+
+def _weight(documents: str, total: int) -> str:
+    """Of a term that the question has `asked` times, and that is in `documents` of `total`."""
+    # A plain 0.5 would be of the type numeric, which is ten times slower.
+    return f"asked * {K1 + 1}::float8 * ln(1 + ({total} - {documents} + 0.5::float8) / ({documents} + 0.5::float8))"
+
+
+def _score(words: int, total: int) -> str:
+    """The sum for each passage or document, of which `total` have so many words."""
+    fixed, growing = K1 * (1 - B), K1 * B * total / max(1, words)
+    return f"sum(weight * count / (count + {fixed!r}::float8 + {growing!r}::float8 * length))"
 
 
 def _near(
@@ -166,15 +177,12 @@ def _near(
 ) -> list[Hit]:
     if not is_exact:
         candidates = min(_MOST_CANDIDATES, max(searched.candidates, limit))
-        settings = f"SET LOCAL hnsw.ef_search = {candidates}; SET LOCAL hnsw.iterative_scan = strict_order"
-        searched.session.execute(settings.encode())
-    where, values = "", ()
-    if allowed is not None:
-        where, values = f"AND did IN (SELECT did FROM {{documents}} WHERE {allowed.sql})", allowed.values
-    shown = _SHOWN.format(f"round(-distance * 1e{COSINE_DECIMALS}) / 1e{COSINE_DECIMALS} + 0")
+        searched.session.execute(_GRAPH_OPTIONS.format(candidates).encode())
     statement = searched.tables.sql(
-        _VECTORS.replace("{where}", where),
-        shown=sql.SQL(shown),
-        exactly=sql.SQL("+ 0" if is_exact else ""),  # another expression than the graph's
+        _VECTORS,
+        where="AND did IN (SELECT did FROM {documents} WHERE {allowed})" if allowed else "",
+        allowed=allowed.sql if allowed else "",
+        exactly="+ 0" if is_exact else "",  # another expression than the graph's
     )
-    return [Hit(*row) for row in searched.session.execute(statement, (vector, *values, vector, limit))]
+    values = (vector, *(allowed.values if allowed else ()), vector, limit)
+    return [Hit(*row) for row in searched.session.execute(statement, values)]

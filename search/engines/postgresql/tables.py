@@ -7,7 +7,6 @@ passage's postings are deleted, and a whole document is scored without postings 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from psycopg import errors, sql
 
@@ -21,7 +20,7 @@ MOST_DIMENSIONS = 2_000
 """pgvector's graph takes no longer vectors; these are always compared one by one."""
 _LEAST_PGVECTOR = (0, 8)
 _LOCK = 5_471_062_290_385
-"""Of whoever makes the catalogue; `IF NOT EXISTS` alone fails when two processes begin together."""
+"""Of whoever makes the catalogue: `IF NOT EXISTS` alone fails when two processes begin together."""
 
 _CATALOGUE = """
     CREATE TABLE IF NOT EXISTS chorale_engine (
@@ -36,13 +35,13 @@ _TABLES = """
     CREATE TABLE {documents} (
         did int PRIMARY KEY, document_id text COLLATE "C" NOT NULL, revision text, source_type text, published_at text,
         content_hash text, near_duplicate_group text, facets text[] NOT NULL, parts text[] NOT NULL,
-        terms int[] NOT NULL, counts int[] NOT NULL, length int NOT NULL, words int NOT NULL
+        terms int[] NOT NULL, counts int[] NOT NULL, words int NOT NULL, length int NOT NULL
     );
     CREATE INDEX ON {documents} USING hash (document_id);
     CREATE INDEX ON {documents} USING gin (facets) WITH (fastupdate = off);
     CREATE TABLE {passages} (
         rid int PRIMARY KEY, did int NOT NULL, passage_id text COLLATE "C" NOT NULL,
-        terms int[] NOT NULL, counts int[] NOT NULL, length int NOT NULL, words int NOT NULL {vector}
+        terms int[] NOT NULL, counts int[] NOT NULL, words int NOT NULL, length int NOT NULL {embedding}
     ) WITH (toast_tuple_target = 8160);
     CREATE INDEX ON {passages} (did);
     CREATE INDEX ON {passages} USING hash (passage_id);
@@ -54,11 +53,13 @@ _TABLES = """
     CREATE INDEX ON {postings} (term, rid) INCLUDE (count, length)
 """
 _GRAPH = "CREATE INDEX {graph} ON {passages} USING hnsw (embedding vector_ip_ops) WITH (m = 16, ef_construction = 64)"
+_DROPPED = "DROP TABLE IF EXISTS {postings}, {terms}, {passages}, {documents}"
 _FOUND = """
     SELECT id, dimension, passages, passage_words, documents, document_words, last_id,
         to_regclass('chorale_engine_' || id || '_graph') IS NOT NULL
     FROM chorale_engine WHERE name = %s AND format = %s AND to_regclass('chorale_engine_' || id || '_passages') IS NOT NULL
 """
+_KINDS = ("documents", "passages", "terms", "postings", "graph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +69,21 @@ class Tables:
     id: int
     dimension: int
     """0: without vectors."""
-    passages: int
-    passage_words: int
-    documents: int
+    passages: int = 0
+    passage_words: int = 0
+    documents: int = 0
     """Those with passages."""
-    document_words: int
-    last_id: int
-    has_graph: bool
+    document_words: int = 0
+    last_id: int = 0
+    has_graph: bool = False
 
-    def sql(self, statement: str, **parts: sql.Composable) -> sql.Composed:
-        """The statement with the names of the tables in the places of `{passages}` and so on."""
-        kinds = ("documents", "passages", "terms", "postings", "graph")
-        names = {kind: sql.Identifier(f"chorale_engine_{self.id}_{kind}") for kind in kinds}
-        return sql.SQL(statement).format(**names, **parts)
+    def sql(self, statement: str, **parts: str) -> sql.Composed:
+        """The statement with the names of the tables, and with `parts`, in the places of `{passages}` and so on."""
+        filled = statement
+        for name, part in parts.items():
+            filled = filled.replace(f"{{{name}}}", part)
+        names = {kind: sql.Identifier(f"chorale_engine_{self.id}_{kind}") for kind in _KINDS}
+        return sql.SQL(filled).format(**names)
 
 
 def find(session: Session, index: Index, *, locked: bool = False) -> Tables:
@@ -106,9 +109,9 @@ def create(session: Session, index: Index, dimension: int) -> None:
     if dimension:
         _need_pgvector(session)
     insert = "INSERT INTO chorale_engine (name, format, dimension) VALUES (%s, %s, %s) RETURNING id"
-    row: Any = session.execute(insert, (index.name, FORMAT, dimension)).fetchone()
-    vector = sql.SQL(f", embedding vector({dimension})" if dimension else "")
-    session.execute(Tables(row[0], dimension, 0, 0, 0, 0, 0, False).sql(_TABLES, vector=vector))
+    for (number,) in session.execute(insert, (index.name, FORMAT, dimension)).fetchall():
+        embedding = f", embedding vector({dimension})" if dimension else ""
+        session.execute(Tables(number, dimension).sql(_TABLES, embedding=embedding))
 
 
 def create_graph(session: Session, tables: Tables) -> None:
@@ -117,17 +120,14 @@ def create_graph(session: Session, tables: Tables) -> None:
 
 
 def drop(session: Session, index: Index) -> None:
-    for (number,) in session.execute(
-        "DELETE FROM chorale_engine WHERE name = %s RETURNING id", (index.name,)
-    ):
-        tables = Tables(number, 0, 0, 0, 0, 0, 0, False)
-        session.execute(tables.sql("DROP TABLE IF EXISTS {postings}, {terms}, {passages}, {documents}"))
+    delete = "DELETE FROM chorale_engine WHERE name = %s RETURNING id"
+    for (number,) in session.execute(delete, (index.name,)).fetchall():
+        session.execute(Tables(number, 0).sql(_DROPPED))
 
 
 def _need_pgvector(session: Session) -> None:
-    """Raises NotConfigured."""
     asked = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
-    if (found := session.execute(asked).fetchone()) is None:
+    if not (found := session.execute(asked).fetchall()):
         try:
             session.execute("CREATE EXTENSION vector")
         except errors.InsufficientPrivilege:
@@ -139,10 +139,10 @@ def _need_pgvector(session: Session) -> None:
             raise NotConfigured(
                 "the server has no pgvector: install it there, or declare the store with `vectors = false`"
             ) from None
-        found = session.execute(asked).fetchone()
-    version = str(found and found[0])
+        found = session.execute(asked).fetchall()
+    [(version,)] = found
     if tuple(map(int, version.split(".")[:2])) < _LEAST_PGVECTOR:
         raise NotConfigured(
-            f"the database has pgvector {version}, which cannot search on until it has enough hits: install 0.8 or newer, and let "
-            "an administrator run `ALTER EXTENSION vector UPDATE`"
+            f"the database has pgvector {version}, whose graph returns too few hits: install 0.8 or newer, and let an "
+            "administrator run `ALTER EXTENSION vector UPDATE`"
         )
