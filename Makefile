@@ -87,7 +87,7 @@ adapters: $(VENV)/.adapters ## LangChain, Haystack, LlamaIndex, LangGraph and MC
 pdf: $(VENV)/.pdf ## PDFium, to index PDF files
 office: $(VENV)/.office ## python-docx, python-pptx and openpyxl, to index Word, PowerPoint and Excel files
 parquet: $(VENV)/.parquet ## pyarrow, for results of jobs as Parquet
-postgresql: $(VENV)/.postgresql ## psycopg, for audit tables in PostgreSQL
+postgresql: $(VENV)/.postgresql ## psycopg, for documents, audit tables and stores in PostgreSQL
 supply-chain: $(VENV)/.supply-chain ## pip-audit and cyclonedx-bom, for make audit and make sbom
 torch: $(VENV)/.torch ## sentence-transformers and PyTorch, for models outside the BERT family (several GB)
 

@@ -1,4 +1,4 @@
-"""The PostgreSQL store (servers 14 and newer, with pgvector 0.8 or newer for vectors): tables of its own for each index.
+"""The PostgreSQL store (servers 16 and newer, with pgvector 0.8 or newer for vectors): tables of its own for each index.
 
 Each build of a namespace has its own tables, because BM25's word statistics belong to an index, and a graph of vectors that
 several namespaces share would return the hits of others first.  A batch is one transaction.  Terms come from our own analyser, and

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import psycopg
 from psycopg import errors
-from sqlalchemy import create_engine, make_url
+from sqlalchemy import PoolProxiedConnection, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from models.endpoints import PostgresqlEndpoint
@@ -55,9 +55,10 @@ class Connection:
         self.endpoint = endpoint
         try:
             address = make_url(url)
-        except ArgumentError:
-            address = None
-        if address is None or address.get_backend_name() != "postgresql":
+            is_ours = address.get_backend_name() == "postgresql"
+        except (ArgumentError, ValueError):
+            is_ours = False
+        if not is_ours:
             raise NotConfigured(
                 f"the variable {endpoint.url_env} is no address of PostgreSQL: postgresql://USER:PASSWORD@HOST/DATABASE"
             )
@@ -67,7 +68,6 @@ class Connection:
             connect_args=_CONNECT,
             pool_size=endpoint.connections,
             max_overflow=0,
-            pool_pre_ping=True,
         )
 
     def deadline(self, timeout_s: float | None = None) -> Deadline:
@@ -104,32 +104,38 @@ class Connection:
     def _transaction(
         self, work: Callable[[Session], _T], deadline: Deadline, begin: str, held: list[Session]
     ) -> _T:
-        with self._translated(deadline):
-            pooled = self._engine.raw_connection()
-            session: Session = pooled.driver_connection  # type: ignore[assignment]
-            held.append(session)
+        try:
+            pooled = self._begun(deadline, begin, held)
             try:
-                limit_ms = max(1, int(deadline.check() * 1_000 * _OF_SERVER))
-                session.execute(f"{begin}; SET LOCAL statement_timeout = {limit_ms}".encode())
-                answer = work(session)
-                session.execute("COMMIT")
+                answer = work(held[0])
+                held[0].execute("COMMIT")
+                return answer
             finally:
-                held.clear()
-                if session.closed:
+                if held.pop().closed:
                     pooled.invalidate()
                 pooled.close()  # rolls back what is not committed
-        return answer
-
-    @contextmanager
-    def _translated(self, deadline: Deadline) -> Iterator[None]:
-        try:
-            yield
         except errors.QueryCanceled:
             raise deadline.over() from None
         except (psycopg.Error, DBAPIError) as error:
             raise self._failure(error.orig if isinstance(error, DBAPIError) else error) from error
         except UnicodeEncodeError as error:
             raise InvalidAnswer(f"PostgreSQL takes no such text: {error}") from error
+
+    def _begun(self, deadline: Deadline, begin: str, held: list[Session]) -> PoolProxiedConnection:
+        """A connection in a transaction; a new one in place of those that a server has closed meanwhile."""
+        for stale in range(self.endpoint.connections, -1, -1):
+            limit_ms = max(1, int(deadline.check() * 1_000 * _OF_SERVER))
+            pooled = self._engine.raw_connection()
+            held[:] = [cast("Session", pooled.driver_connection)]
+            try:
+                held[0].execute(f"{begin}; SET LOCAL statement_timeout = {limit_ms}".encode())
+                return pooled
+            except psycopg.OperationalError:
+                held.clear()
+                pooled.invalidate()
+                if not stale:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
 
     def _failure(self, error: BaseException | None) -> Exception:
         # The first line of libpq's message; the others repeat it for each address of the host, or quote a row.

@@ -11,7 +11,6 @@ from psycopg import sql
 
 from models.documents import Document
 from search.analysis import indexed_texts
-from search.checks import built_differently
 from search.engines.postgresql import tables
 from search.engines.postgresql.connection import Connection, MissingIndex, Session
 from search.engines.postgresql.filter_conditions import split_facets
@@ -74,19 +73,7 @@ class DocumentWriter:
     def create(self, index: Index) -> None:
         """Raises NotConfigured if the database has no usable pgvector."""
         dimension = index.manifest.dimension if self._connection.endpoint.vectors else 0
-
-        def work(session: Session) -> None:
-            tables.prepare(session)
-            try:
-                found = tables.find(session, index)
-            except MissingIndex:
-                return tables.create(session, index, dimension)
-            if found.dimension != dimension:
-                raise built_differently(
-                    index.namespace, [f"its vectors have {found.dimension} numbers, asked for {dimension}"]
-                )
-
-        self._connection.write(work)
+        self._connection.write(lambda session: tables.create(session, index, dimension))
 
     def has(self, index: Index) -> bool:
         deadline = self._connection.deadline(self._connection.endpoint.timeout_s)
@@ -113,7 +100,7 @@ class DocumentWriter:
         def make_graph(session: Session) -> None:
             found = tables.find(session, index, locked=True)
             if not found.has_graph:
-                tables.create_graph(session, found)
+                session.execute(found.sql(tables.GRAPH))
 
         if self._connection.write(work):
             self._connection.write(make_graph, self._connection.deadline(_GRAPH_TIMEOUT_S))

@@ -6,11 +6,13 @@ passage's postings are deleted, and a whole document is scored without postings 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from psycopg import errors, sql
 
 from models.errors import NotConfigured
+from search.checks import built_differently
 from search.engines.postgresql.connection import MissingIndex, Session
 from search.protocol import Index
 
@@ -18,7 +20,6 @@ FORMAT = 1
 """Version of this layout; an index of another one is not there."""
 MOST_DIMENSIONS = 2_000
 """pgvector's graph takes no longer vectors; these are always compared one by one."""
-_LEAST_PGVECTOR = (0, 8)
 _LOCK = 5_471_062_290_385
 """Of whoever makes the catalogue: `IF NOT EXISTS` alone fails when two processes begin together."""
 
@@ -52,7 +53,7 @@ _TABLES = """
     CREATE TABLE {postings} (term int NOT NULL, rid int NOT NULL, count int NOT NULL, length int NOT NULL);
     CREATE INDEX ON {postings} (term, rid) INCLUDE (count, length)
 """
-_GRAPH = "CREATE INDEX {graph} ON {passages} USING hnsw (embedding vector_ip_ops) WITH (m = 16, ef_construction = 64)"
+GRAPH = "CREATE INDEX {graph} ON {passages} USING hnsw (embedding vector_ip_ops) WITH (m = 16, ef_construction = 64)"
 _DROPPED = "DROP TABLE IF EXISTS {postings}, {terms}, {passages}, {documents}"
 _FOUND = """
     SELECT id, dimension, passages, passage_words, documents, document_words, last_id,
@@ -98,25 +99,21 @@ def find(session: Session, index: Index, *, locked: bool = False) -> Tables:
     return Tables(*row)
 
 
-def prepare(session: Session) -> None:
-    """Make the catalogue; from now on no other process creates an index until the transaction ends."""
+def create(session: Session, index: Index, dimension: int) -> None:
+    """Raises ManifestMismatch if the index is there with other vectors, and NotConfigured if these need a usable pgvector."""
     session.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
     session.execute(_CATALOGUE)
-
-
-def create(session: Session, index: Index, dimension: int) -> None:
-    """Raises NotConfigured if there is a dimension and no usable pgvector."""
+    with suppress(MissingIndex):
+        if (found := find(session, index).dimension) != dimension:
+            differing = f"its vectors have {found} numbers, asked for {dimension}"
+            raise built_differently(index.namespace, [differing])
+        return
     if dimension:
         _need_pgvector(session)
     insert = "INSERT INTO chorale_engine (name, format, dimension) VALUES (%s, %s, %s) RETURNING id"
     for (number,) in session.execute(insert, (index.name, FORMAT, dimension)).fetchall():
         embedding = f", embedding vector({dimension})" if dimension else ""
         session.execute(Tables(number, dimension).sql(_TABLES, embedding=embedding))
-
-
-def create_graph(session: Session, tables: Tables) -> None:
-    """From now on vectors are searched by a graph (HNSW).  Searches go on meanwhile."""
-    session.execute(tables.sql(_GRAPH))
 
 
 def drop(session: Session, index: Index) -> None:
@@ -141,7 +138,7 @@ def _need_pgvector(session: Session) -> None:
             ) from None
         found = session.execute(asked).fetchall()
     [(version,)] = found
-    if tuple(map(int, version.split(".")[:2])) < _LEAST_PGVECTOR:
+    if tuple(map(int, version.split(".")[:2])) < (0, 8):
         raise NotConfigured(
             f"the database has pgvector {version}, whose graph returns too few hits: install 0.8 or newer, and let an "
             "administrator run `ALTER EXTENSION vector UPDATE`"

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,12 @@ def test_a_silent_server_costs_no_more_than_the_time_given_and_keeps_no_thread(
                 call(store, 0.5)
             assert raised.value.reason == "timeout", name
         proxy.flow()
+        assert count(store) == 20
+        # A balancer has forgotten the idle connections, and answers nothing on them any more.
+        proxy.drop()
+        for _ in range(3):
+            with suppress(StoreTimeout):
+                count(store, timeout_s=0.5)
         assert count(store) == 20
 
 
@@ -207,13 +214,16 @@ def test_a_wrong_password_is_an_unauthorised_login_that_never_shows_the_password
     store.close()
 
 
-@pytest.mark.parametrize("url", ["", "no address", "mysql://host/name"])
+@pytest.mark.parametrize(
+    "url", ["", "no address", "mysql://host/name", f"postgresql://me:{PASSWORD}@host:54x/name"]
+)
 def test_a_variable_without_an_address_of_postgresql_is_named(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUR_DATABASE", url)
-    with pytest.raises(NotConfigured, match="OUR_DATABASE"):
+    with pytest.raises(NotConfigured, match="OUR_DATABASE") as raised:
         open_postgresql("all", {"url_env": "OUR_DATABASE"})
+    assert PASSWORD not in str(raised.value)
 
 
 def test_a_database_without_a_usable_pgvector_is_refused_with_what_to_do_or_serves_words_alone(
