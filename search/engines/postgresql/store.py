@@ -30,12 +30,10 @@ class PostgresqlStore(DocumentWriter, FromDocuments):
         super().__init__(Connection(url, endpoint))
 
     def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
-        return self._search(
-            namespace,
-            search.timeout_s,
-            lambda searched: searching.by_text(searched, texts, search),
-            generation=search.generation,
-        )
+        def work(searched: Searched) -> list[Ranking]:
+            return searching.by_text(searched, texts, search)
+
+        return self._search(namespace, work, search.timeout_s, search.generation)
 
     def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
         """Exact below `exact_below` passages, approximate (HNSW) from there on.
@@ -52,7 +50,7 @@ class PostgresqlStore(DocumentWriter, FromDocuments):
             questions = checked_questions(namespace, vectors, searched.index.manifest, search.embedders)
             return searching.by_vectors(searched, questions, search)
 
-        return self._search(namespace, search.timeout_s, work, generation=search.generation)
+        return self._search(namespace, work, search.timeout_s, search.generation)
 
     def score_text(
         self,
@@ -62,9 +60,10 @@ class PostgresqlStore(DocumentWriter, FromDocuments):
         *,
         timeout_s: float = 1.0,
     ) -> list[dict[str, float]]:
-        return self._search(
-            namespace, timeout_s, lambda searched: searching.scores(searched, texts, passage_ids)
-        )
+        def work(searched: Searched) -> list[dict[str, float]]:
+            return searching.scores(searched, texts, passage_ids)
+
+        return self._search(namespace, work, timeout_s)
 
     def warm(self, namespace: str | None = None) -> None:
         deadline = self._connection.deadline(self._connection.endpoint.timeout_s)
@@ -76,12 +75,7 @@ class PostgresqlStore(DocumentWriter, FromDocuments):
         self._connection.close()
 
     def _search(
-        self,
-        namespace: str,
-        timeout_s: float,
-        use: Callable[[Searched], _T],
-        *,
-        generation: int | None = None,
+        self, namespace: str, use: Callable[[Searched], _T], timeout_s: float, generation: int | None = None
     ) -> _T:
         deadline = self._connection.deadline(timeout_s)
 
