@@ -44,12 +44,12 @@ _OURS = "\ufdd0"
 class _Converter(MarkdownConverter):
     def convert_hN(self, n: int, el: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: N802
         if "_inline" in parent_tags or not text.strip():
-            return text
+            return f" {text} "
         return f"\n\n{_OURS}{'#' * n} {' '.join(text.split())}\n\n"
 
     def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         if "_inline" in parent_tags or not text.strip():
-            return text
+            return f" {text} "
         longest = max(map(len, re.findall("`+", text)), default=0)
         fence = "`" * max(3, longest + 1)
         lines = [fence, *text.strip("\n").split("\n"), fence]
@@ -83,8 +83,9 @@ def markdown(page: Tag) -> str:
         tag for tag in page.find_all([*_ENDS]) if tag.parent and tag.parent.name in _ENDS[tag.name]
     ]:
         for tag in nested:
-            if tag.parent is not None:
-                tag.parent.insert_after(tag)
+            if tag.parent is not None and tag.parent.name in _ENDS[tag.name]:
+                # What follows in the open tag is outside of it too.
+                tag.parent.insert_after(*[tag, *tag.next_siblings])
     for formula in page.find_all("math"):
         source = formula.find("annotation", encoding="application/x-tex")
         formula.replace_with(
@@ -104,6 +105,12 @@ def markdown(page: Tag) -> str:
         for part in [part for part in table.find_all(_TABLE_PARTS) if part.find_parent("table") is table]:
             part.name = "div"
         table.name = "div"
+    for cell in page.select(":is(table, thead, tbody, tfoot) > :is(td, th)"):
+        before = cell.find_previous_sibling()
+        if before is not None and _OURS in before.attrs:
+            before.append(cell)
+        else:
+            cell.wrap(Tag(name="tr", attrs={_OURS: ""}))
     for table in page.find_all("table"):
         _repeat_spanning_cells(table)
     for part in page.find_all(["tr", "table"]):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 from ingest.clean import clean_text, read_bytes
 from ingest.collection_rows import properties_as_metadata
@@ -20,6 +21,10 @@ _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:Z.*|([+
 _AT_A_LINE_END = "\ufffe"
 """What PDFium has in the place of a hyphen at a line end and of the line end."""
 _CUT_WORD = re.compile(rf"(\w*[^\W\d_]){_AT_A_LINE_END}([^\W\d_]\w*)")
+_BEHIND_LIGATURE = re.compile(r"(?<=f[fijlt]|Th|t[ti]) (?=\w)")
+_APART = re.compile(r"((?<=[^\W\d_]{2})[´`]|(?<=[^\W\d_])[¨ˆ˜ˇ])([aeiouAEIOU])")
+"""A letter with its accent before it, as LaTeX draws both.  An acute accent behind one letter may be an apostrophe: `l´eau`."""
+_ACCENTS = dict(zip("´`¨ˆ˜ˇ", "\u0301\u0300\u0308\u0302\u0303\u030c", strict=True))
 _MOST_UNMAPPED = 0.1
 _PAGE_BREAK, _BETWEEN_PAGES = "\f", "\n\n"
 _PASSWORD_FIELD = 1 << 13
@@ -82,7 +87,7 @@ def _page(pdf: PdfDocument, page: PdfPage) -> tuple[str, NotIndexed | None]:
     from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
 
     content = page.get_textpage()
-    text, is_garbled = content.get_text_range(), _is_garbled(content)
+    text, is_garbled = _without_unseen_spaces(content), _is_garbled(content)
     content.close()
     written = "\n".join(dict.fromkeys(_written(pdf, page)))
     has_picture = not text.strip() and any(page.get_objects(filter=[FPDF_PAGEOBJ_IMAGE]))
@@ -90,6 +95,20 @@ def _page(pdf: PdfDocument, page: PdfPage) -> tuple[str, NotIndexed | None]:
     if is_garbled:
         return written, NotIndexed.GARBLED_PAGES
     return "\n".join(filter(None, (text, written))), NotIndexed.PICTURE_PAGES if has_picture else None
+
+
+def _without_unseen_spaces(content: PdfTextPage) -> str:
+    """The text of a page.  Some programs write a space behind a ligature and draw both in the same place: `fi elds`."""
+    from pypdfium2.raw import FPDFText_GetCharIndexFromTextIndex
+
+    text = content.get_text_range()
+    parts, start = list[str](), 0
+    for found in _BEHIND_LIGATURE.finditer(text):
+        space: int = FPDFText_GetCharIndexFromTextIndex(content, found.start())
+        if space > 0 and content.get_charbox(space)[2] <= content.get_charbox(space - 1)[2]:
+            parts.append(text[start : found.start()])
+            start = found.end()
+    return "".join([*parts, text[start:]])
 
 
 def _is_garbled(content: PdfTextPage) -> bool:
@@ -143,14 +162,15 @@ def _string(read: Any, *of: Any) -> str:
 
 
 def _without_cuts(text: str) -> str:
-    """Words that were cut at a line end are whole; a compound that the text has elsewhere with its hyphen keeps the hyphen."""
+    """Words that were cut at a line end or an accent are whole; a compound that the text has elsewhere with its hyphen keeps the hyphen."""
     words = {*re.findall(r"\w+-\w+", text)}
 
     def whole(cut: re.Match[str]) -> str:
         compound = f"{cut[1]}-{cut[2]}"
         return cut[1] + cut[2] if cut[2][0].islower() and compound not in words else compound
 
-    return _CUT_WORD.sub(whole, text).replace(_AT_A_LINE_END, "-")
+    text = _CUT_WORD.sub(whole, text).replace(_AT_A_LINE_END, "-")
+    return _APART.sub(lambda found: normalize("NFC", found[2] + _ACCENTS[found[1]]), text)
 
 
 def _date(date: str) -> str:

@@ -40,6 +40,34 @@ def test_what_stands_apart_on_the_page_is_apart_in_the_text(tmp_path: Path, tag:
     assert {"before", "Crimson", "Emerald", "after"} <= words
 
 
+@pytest.mark.parametrize(
+    "tag", ["address", "center", "div", "dl", "h1", "h2", "legend", "p", "pre", "summary"]
+)
+def test_what_stands_apart_in_a_cell_is_apart_in_the_text(tmp_path: Path, tag: str) -> None:
+    page = f"<table><tr><td>before<{tag}>Crimson</{tag}><{tag}>Emerald</{tag}>after</td></tr></table>"
+    assert {"before", "Crimson", "Emerald", "after"} <= set(text_of(tmp_path, page).split())
+
+
+def test_cells_outside_of_a_row_are_a_row(tmp_path: Path) -> None:
+    page = "<table><tbody><tr><td>a</td><td>b</td></tr><td>c</td><td>d</td></tr><tr><td>e</td><td>f</td></tr></table>"
+    assert text_of(tmp_path, page).splitlines()[-3:] == ["| a | b |", "| c | d |", "| e | f |"]
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<ul><li>a<li>b</li><li>c</li></ul>", "- a\n- b\n- c"),
+        (
+            "<table><tr><td>a<td>b</td><td>c</td></tr></table>",
+            "|  |  |  |\n| --- | --- | --- |\n| a | b | c |",
+        ),
+        ("<p>a<p>b</p>c<p>d</p>", "a\n\nb\n\nc\n\nd"),
+    ],
+)
+def test_what_follows_an_open_tag_keeps_its_order(tmp_path: Path, page: str, text: str) -> None:
+    assert text_of(tmp_path, page) == text
+
+
 def test_a_form_shows_its_options_groups_and_values(tmp_path: Path) -> None:
     page = (
         "<form><label>Boat</label><input value=Wolframheart><input type=submit value=Send><input type=hidden value=t0k3n>"

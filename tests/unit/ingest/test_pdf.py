@@ -186,6 +186,28 @@ def test_a_word_that_a_line_end_of_a_pdf_cuts_is_whole(tmp_path: Path, lines: li
 
 
 @pytest.mark.parametrize(
+    ("drawn", "text"),
+    [
+        (r"Universit\301a di H\310olle, Apart\302e", "Università di Hölle, Aparté"),
+        (r"it\302s l\302eau \301a b\301", "it´s l´eau `a b`"),
+    ],
+)
+def test_a_letter_and_its_accent_are_one(tmp_path: Path, drawn: str, text: str) -> None:
+    """The accents have the numbers 193 (grave), 194 (acute) and 200 (diaeresis) in the standard encoding of fonts."""
+    assert only(pdf(tmp_path / "a.pdf", drawn)).text == text
+
+
+def test_a_space_that_is_drawn_in_the_place_of_a_ligature_is_none(tmp_path: Path) -> None:
+    """A space of 3 points that begins 5 points to the left, as `TJ` places it, lies within the letters before it."""
+    writer = with_page("The fi) Tj [(fi) 400 ( ) -100 (elds)] TJ (")
+    writer.write(tmp_path / "a.pdf")
+    assert only(tmp_path / "a.pdf").text == "The fifields"
+    writer = with_page("The fi elds and files")
+    writer.write(tmp_path / "b.pdf")
+    assert only(tmp_path / "b.pdf").text == "The fi elds and files"
+
+
+@pytest.mark.parametrize(
     "title",
     [
         "untitled",
