@@ -29,6 +29,8 @@ _ROLE = re.compile(r":[\w:+.-]+:`(?:([^`<]+?)\s*<[^`>]+>|[~!]?([^`]+))`")
 _DIRECTIVE = re.compile(r"\.\.\s+([\w:+.-]+)::[ \t]*(.*)")
 _DEFINITION = re.compile(r"\.\.|[\w:+.-]+::")
 """A substitution or target that docutils could not define."""
+_FOR_SPHINX = re.compile(r"\A\s*(?::(?:orphan|tocdepth|nocomments|nosearch):.*(?:\n|\Z))+")
+"""Fields at the beginning of a file that nobody sees on the page."""
 _OPTION = re.compile(r"\s+:[\w-]+:.*")
 
 
@@ -158,7 +160,7 @@ _SETTINGS = {
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     """The title is the first heading, if there is one."""
     source = read_text(file, max_bytes=options.max_file_bytes)
-    tree = publish_doctree(source, settings_overrides=_SETTINGS)
+    tree = publish_doctree(_FOR_SPHINX.sub("", source), settings_overrides=_SETTINGS)
     if names := not_included(tree):
         yield Fault(NotIndexed.DIRECTIVE, f"not included: {', '.join(names)}")
     yield Record(text_of(tree), first_heading(tree), markup="markdown")

@@ -42,6 +42,7 @@ def read_all(path: Path, **options: Any) -> tuple[list[RawDocument], list[Skippe
         ("b.md", "#\n\n# Real heading\n", "Real heading", None),
         ("a.md", "intro\n\n# The `Guide` *here*\n\n# Other\n", "The Guide here", None),
         ("c.jsonl", '{"id": 1, "title": "Only this"}', "Only this", "Only this"),
+        ("a.rst", ":orphan:\n:tocdepth: 2\n\ntext", "a", "text"),
         ("a.rst", ".. raw:: html\n\n   <script>x</script>\n\nafter", "a", "after"),
         (
             "a.rst",
