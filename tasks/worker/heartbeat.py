@@ -141,7 +141,7 @@ SHARED_SETTINGS = frozenset(
 CONNECTION_OPTIONS = frozenset(
     {
         "url", "grpc_host", "grpc_port", "username", "ca_file", "client_cert_file", "client_key_file",
-        "api_key_env", "password_env",
+        "api_key_env", "password_env", "url_env",
     }
 )  # fmt: skip
 """Options of stores and branches that say how a server is reached, not what is searched."""

@@ -15,7 +15,7 @@ import pytest
 from chorale_client import Answer
 
 from config.pipeline_reader import DEFAULT_FILE
-from docs.evidence.first_systems import FIGURES
+from docs.evidence.first_systems import RESULTS
 from evaluation.collection import Collection
 from evaluation.comparison import answered, compare
 from ingest.raw_documents import RawDocument
@@ -82,8 +82,9 @@ def index(workers: RunningPipeline, texts: dict[str, str], namespace: str) -> No
 def record(number: str, figure: str) -> None:
     """Keeps the figure of a promise for the page, if the caller wants that."""
     if os.environ.get("CHORALE_TEST_RECORD"):
-        figures = {**json.loads(FIGURES.read_text(encoding="utf-8")), number: figure}
-        FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        results = json.loads(RESULTS.read_text(encoding="utf-8"))
+        results["figures"][number] = figure
+        RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def after(wait: Any) -> Reply:

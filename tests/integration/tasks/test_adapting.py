@@ -243,10 +243,13 @@ def test_interleaved_weights_are_taken_once_people_prefer_them(plums: OneProcess
     live = ["compare", "--live", "best", proposed_name("best")]
     # Pages under the weights before count no more once a page under the new ones is in the trail.
     assert adapt(plums).startswith("proposed as best-proposed: no decision yet")
-    shown = ask_all(plums, top_k=1)
-    assert commanded(plums, *live)["shared"] == QUESTIONS
-    first = [answer for answer in shown if answer.hits[0].document_id.startswith("right")]
-    assert len(first) >= 8
+    # A draw decides whose hit comes first; eight of the same side are enough for a decision.
+    pages: list[Answer] = []
+    first: list[Answer] = []
+    while len(first) < 8:
+        pages += ask_all(plums, top_k=1)
+        first = [answer for answer in pages if answer.hits[0].document_id.startswith("right")]
+    assert commanded(plums, *live)["shared"] == len(pages)
     graded(plums, tmp_path, first)
     assert commanded(plums, *live)["better"] == "B"
     assert adapt(plums).startswith("taken: B (best-proposed) is better")
