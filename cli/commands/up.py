@@ -111,7 +111,9 @@ def up(
             say(f"not ready yet: {', '.join(missing)}; see their lines above")
         else:
             if missing:
-                say(f"without a model: {', '.join(missing)}; answers are degraded until it is there")
+                say(
+                    f"not ready: {', '.join(missing)}; the lines above say what is missing, and answers are degraded until it is there"
+                )
             if flower:
                 credentials = f"that of {VARIABLE}" if os.environ.get(VARIABLE) else login(settings.home)
                 say(f"Flower: {flower_page(flower_port)}, login {credentials}")

@@ -54,7 +54,7 @@ def ndcg(pipeline: RunningPipeline, folder: Path) -> dict[str, float]:
 def test_a_language_that_the_encoder_does_not_know_costs_the_default_nothing(
     pipeline: RunningPipeline, tmp_path: Path
 ) -> None:
-    of = ndcg(pipeline, part_of("squad-it", tmp_path, questions=300, documents=150))
+    of = ndcg(pipeline, part_of("squad-it", tmp_path, questions=150, documents=120))
     assert of["vector"] < of["bm25"] - 0.2
     assert of["rrf"] >= of["bm25"] - 0.01
     assert of["scores"] >= of["bm25"] - 0.01
@@ -63,6 +63,6 @@ def test_a_language_that_the_encoder_does_not_know_costs_the_default_nothing(
 def test_where_the_encoder_knows_the_language_a_fusion_is_better_than_words_or_vectors_alone(
     pipeline: RunningPipeline, tmp_path: Path
 ) -> None:
-    of = ndcg(pipeline, part_of("scifact", tmp_path, questions=100, documents=250))
+    of = ndcg(pipeline, part_of("scifact", tmp_path, questions=60, documents=150))
     assert of["rrf"] > max(of["bm25"], of["vector"])
     assert of["scores"] > max(of["bm25"], of["vector"])

@@ -247,13 +247,18 @@ def test_without_its_rerankers_model_it_serves_the_fused_order_and_says_so(tmp_p
         login = {"Authorization": f"Bearer {key}"}
         answer = httpx.post(f"{url}/v1/searches", json=question, headers=login, timeout=60).json()
         readiness = httpx.get(f"{url}/readyz", timeout=60)
-    text = "without a model: fusion-1; answers are degraded until it is there"
+    text = (
+        "not ready: fusion-1; the lines above say what is missing, and answers are degraded until it is there"
+    )
     assert {"process": "chorale", "line": text} in lines
     assert [(part["where"], part["reason"]) for part in answer["degraded"]] == [("rerank", "model_missing")]
     [hit] = answer["questions"][0]["hits"]
     assert (answer["status"], hit["title"], hit["score_kind"]) == ("degraded", "Repairs", "rrf")
     missing = {part["name"]: part["why"] for part in readiness.json()["missing"]}
-    assert (readiness.status_code, missing["chorale.fusion"]) == (200, "its worker lacks a model")
+    assert (readiness.status_code, missing["chorale.fusion"]) == (
+        200,
+        "the worker of chorale.fusion is not ready yet",
+    )
 
 
 def test_a_wrong_setting_and_an_unreachable_redis_are_sentences(tmp_path: Path) -> None:
