@@ -10,9 +10,11 @@ from typing import Any
 from ingest.formats.excel_cells import Cell, Layout, shown
 from ingest.formats.office_drawings import texts_of_shapes
 from ingest.office import SheetParts, blocks_as_text, package_of, row
-from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
+from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable, missing_package
 from models.not_indexed import NotIndexed
 
+_MOST_CELLS = 5_000_000
+"""Of a sheet, with those that merged cells cover."""
 _ROWS_AHEAD = 10
 """Names of columns may stand this many rows below the first row of a sheet's notes."""
 
@@ -55,9 +57,14 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
 
 def _cells(rows: Iterable[tuple[Any, ...]], layout: Layout) -> Iterator[list[Cell]]:
     """The visible cells.  A cell that was merged over several rows is in each of these rows."""
+    count = 0
     for number, cells in enumerate(rows, start=1):
+        merged = layout.merged_columns(number)
+        count += len(cells) + len(merged)
+        if count > _MOST_CELLS:
+            raise Unreadable(NotIndexed.OVER_LIMIT, f"a sheet has more than {_MOST_CELLS:,} cells")
         values = [Cell(shown(cell.value, cell.number_format), isinstance(cell.value, str)) for cell in cells]
-        for column in layout.merged_columns(number):
+        for column in merged:
             values += [Cell()] * (column - len(values))
             values[column - 1] = layout.merged(number, column, values[column - 1])
         if number in layout.hidden_rows:

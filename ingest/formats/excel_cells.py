@@ -9,13 +9,16 @@ from datetime import datetime, time, timedelta
 from typing import IO, Any, NamedTuple
 from xml.parsers import expat
 
+from ingest.raw_documents import Unreadable
+from models.not_indexed import NotIndexed
+
 _LITERAL = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)(?:-[^\]]*)?\]|\[[^\]]*\]|_.|\*.')
 """Texts in quotes, escaped signs, currencies; conditions and colours; the widths of gaps."""
 _DIGITS = re.compile(r"[0#?](?:[0#?,. ]*[0#?])?")
 _ONLY_ZEROS = re.compile(r"0[0 ()/-]*0")
 _MORE_DECIMALS = 2
 """A number is written with this many decimals more than its number format shows."""
-_MOST_COLUMNS = 16_384
+_MOST_ROWS, _MOST_COLUMNS = 1_048_576, 16_384
 _REFERENCE = re.compile(r"([A-Z]+)(\d+):[A-Z]+(\d+)")
 
 
@@ -131,6 +134,11 @@ class Layout:
             is_hidden = given.get("hidden") in ("1", "true") and not self.reads_hidden
             if kind == "row":
                 row = int(given.get("r") or row + 1)
+                if row > _MOST_ROWS:
+                    raise Unreadable(
+                        NotIndexed.MALFORMED,
+                        f"a sheet has at most {_MOST_ROWS:,} rows, and this one has row {row:,}",
+                    )
                 if is_hidden:
                     self.hidden_rows.add(row)
             elif kind == "col" and is_hidden:
