@@ -143,7 +143,7 @@ def problem_of(error: Exception) -> Problem:
         return error
     if isinstance(error, NamespaceOutOfScope):
         # One text for each name, as of `not_found`.
-        why = "this key knows no such namespace; `GET /v1/namespaces` lists those that it knows"
+        why = "there is no such namespace for this key; `GET /v1/namespaces` lists those that it may use"
         return Problem("not_found", f"namespace: {why}", field="namespace")
     if isinstance(error, UnknownRequest | NoSuchJob | NoSuchKey | NotRecorded | OutOfScope):
         return not_found()

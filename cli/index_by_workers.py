@@ -190,7 +190,7 @@ class SentMessages:
 
 IDS_A_MESSAGE = 1_000
 OUTCOMES = 8
-"""A small source is sent in so many messages, since the outcomes of messages are what shows how far it is."""
+"""A small source is sent in this many messages, since the outcomes of messages are what shows how far it is."""
 AT_ONCE = 16
 """Messages that are with the workers at a time: enough for several workers, few enough that Ctrl-C leaves little."""
 BYTES_AT_ONCE = 64 * 1024 * 1024

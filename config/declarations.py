@@ -63,7 +63,7 @@ class Adaptation(Declared):
     bounds: dict[str, Annotated[tuple[Share, Share], Field(strict=False)]] = Field(min_length=2)
     """By branch, the least and the greatest share of all weight; a branch without bounds keeps its share."""
     every_h: float = Field(24, gt=0, le=10_000)
-    """Hours between two looks at the grades of a namespace."""
+    """Hours between two checks of the grades of a namespace."""
     min_new_grades: int = Field(20, ge=1, le=1_000_000)
     """Grades and thumbs of people that must have come since the weights were last chosen."""
     mode: Literal["propose", "take"] = "propose"

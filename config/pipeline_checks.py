@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from config.declarations import (
+    Adaptation,
     BranchDeclaration,
     Choices,
     Configuration,
@@ -104,17 +105,15 @@ def wrong_configuration(configuration: Configuration, pipeline: Pipeline) -> Mis
         if chosen and not any(weights.get(branch.name, branch.weight) for branch in chosen):
             yield where, "every weight is 0; at least one must be above 0"
     if configuration.adapt is not None:
-        for message in _wrong_bounds(configuration, pipeline):
+        for message in _wrong_bounds(configuration.adapt, configuration, pipeline):
             yield (*path, "adapt"), message
         if (name := proposed_name(configuration.name)) in pipeline.configurations:
             why = f"the name of what {configuration.name!r} proposes; choose another"
             yield ("configurations", name), why
 
 
-def _wrong_bounds(configuration: Configuration, pipeline: Pipeline) -> Iterator[str]:
+def _wrong_bounds(declared: Adaptation, configuration: Configuration, pipeline: Pipeline) -> Iterator[str]:
     """A message for each mistake in the bounds of a configuration that adapts."""
-    if (declared := configuration.adapt) is None:
-        return
     if configuration.complete_scores or configuration.reranker is not None:
         field = "complete_scores" if configuration.complete_scores else "reranker"
         yield f"a configuration with `{field}` does not adapt: recorded lists do not say how it would rank"

@@ -91,8 +91,9 @@ class Settings(BaseModel):
     broker_url: str | None = Field(None, repr=False)
     """Celery's broker, if it is not the same Redis (`amqp://…` for RabbitMQ)."""
     database_url: str | None = Field(None, repr=False)
-    """Address of a PostgreSQL (`postgresql://…`) for the audit tables, the documents, and stores of kind `postgresql`. Each of them may
-    have another address. Not set: the next two settings, and no store of that kind."""
+    """Address of a PostgreSQL (`postgresql://…`) for the audit tables, the documents, and stores of kind `postgresql`.
+    `CHORALE_AUDIT_URL`, `CHORALE_DOCUMENTS_URL` and `url_env` of a store give one of them another address. Not set: these settings, and
+    no store of that kind."""
     audit_url: str | None = Field(None, repr=False)
     """SQLAlchemy URL of the audit tables, such as `postgresql+psycopg://…`. Not set: `CHORALE_DATABASE_URL`, else SQLite in
     `home/audit.db`."""

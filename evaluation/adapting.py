@@ -50,7 +50,7 @@ class Adapting(Duty):
     expected = (*Duty.expected, RedisError, SQLAlchemyError)
 
     def __init__(self, resources: Resources, trail: Engine, prepare: Callable[[], None]) -> None:
-        """`trail` has the grades, the recorded lists and the rules.  Calls `prepare` before each look."""
+        """`trail` has the grades, the recorded lists and the rules.  Calls `prepare` before each tick."""
         self._pipeline = resources.pipeline
         self._redis = resources.redis
         self._trail = trail

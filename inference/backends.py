@@ -55,6 +55,8 @@ class TwoPrecisions:
         self.questions, self.passages = loaded[questions], loaded[passages]
 
     def __getattr__(self, name: str) -> Any:
+        if name == "passages":  # not there yet, as in a copy
+            raise AttributeError(name)
         return getattr(self.passages, name)
 
     def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:

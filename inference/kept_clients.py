@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 
 import httpx2
 
-from models.event_loop import running_loop
+from models.event_loop import running_loop, started_loop
 
 
 class KeptClients:
@@ -35,6 +34,6 @@ def close(client: httpx2.AsyncClient) -> None:
 
 
 def _close_all(idle: dict[asyncio.AbstractEventLoop, list[httpx2.AsyncClient]]) -> None:
-    with suppress(RuntimeError):  # a forked child that ends starts no loop any more
-        for client in idle.pop(running_loop(), ()) if idle else ():
-            close(client)
+    if (loop := started_loop()) is not None:
+        for client in idle.pop(loop, ()):
+            asyncio.run_coroutine_threadsafe(client.aclose(), loop)

@@ -159,7 +159,14 @@ class SheetParts:
 
 
 def _tree(archive: zipfile.ZipFile, name: str) -> ElementTree.Element:
-    return ElementTree.fromstring(archive.read(name))  # noqa: S314  in the parser's process, and without entities
+    return parsed(archive.read(name))
+
+
+def parsed(content: bytes) -> ElementTree.Element:
+    """The XML of a part, whatever its name is.  Raises Unreadable if it declares a document type."""
+    if b"<!DOCTYPE" in content[:_PROLOG_BYTES].replace(b"\0", b""):
+        raise Unreadable(NotIndexed.MALFORMED, "a part declares entities or a document type")
+    return ElementTree.fromstring(content)  # noqa: S314  in the parser's process, and without entities
 
 
 def plain(text: str) -> str:

@@ -72,9 +72,13 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(_WITHIN_NUMBER.sub("", normalised(text)))
 
 
-@lru_cache(1 << 15)
 def hash_of(word: str, size: int) -> int:
     """The number of `size` bytes that stands for a word, equal on every machine."""
+    return _hash_of(word, size) if len(word) < _KNOWN_CHARS else _hash_of.__wrapped__(word, size)
+
+
+@lru_cache(1 << 15)
+def _hash_of(word: str, size: int) -> int:
     return int.from_bytes(blake2b(word.encode(), digest_size=size).digest(), "little")
 
 
@@ -87,7 +91,8 @@ def coded(text: str) -> Codes:
     shown = _CONTRACTED.sub(" not", unicodedata.normalize("NFKC", text))
     codes: list[int] = []
     begins = True
-    for word, space in _SPACED.findall(shown):
+    for match in _SPACED.finditer(shown):
+        word, space = match.groups()
         code, is_last = _code_of(word) if len(word) < _KNOWN_CHARS else _code_of.__wrapped__(word)
         if code is not None:
             codes.append(code & ~_SOFT | _BEGINS if begins else code)

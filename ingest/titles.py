@@ -16,7 +16,7 @@ _LEFT_BY_PROGRAMS = re.compile(
     | (arbeits)?mappe\d+ | (classeur|libro|cartel|pasta|книга)\d+      # "Book1" in other languages
     | \W* ((please|click|here|to|add|edit|enter|insert|type|your|the|a|master|main|sample|slide|document|paper|article|report
         |manuscript|conference|presentation|page|project|book) \s)*
-        title (\s (goes|style|text|here|of|the|a|your|document|paper|article|report|manuscript|presentation|page|project))* \W*
+        title (\s (goes|style|text|here|of|the|a|your|document|paper|article|report|manuscript|presentation|page|project|\d+))* \W*
     | .* \( use\ style\b .* | lorem\ ipsum\b .*                # "Paper Title (use style: paper title)"
     | (microsoft|ms|libreoffice|openoffice)\W? [ ] \w+ \s+ [-–—] .*    # "Microsoft Word - rules.docx"
     | power\s?point[ -] \w+ | \w+ ( \s \w+){0,2} \s powerpoint         # "PowerPoint Presentation" in any language

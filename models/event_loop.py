@@ -23,6 +23,11 @@ def running_loop() -> asyncio.AbstractEventLoop:
         return _loop
 
 
+def started_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop if there is one.  It takes no lock, which the thread of a finalizer may hold."""
+    return _loop
+
+
 def _begin_anew() -> None:
     """A forked child does not have the thread, and its lock may be held by a thread that it does not have."""
     global _lock, _loop

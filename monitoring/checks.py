@@ -203,6 +203,10 @@ def sweeper(running: Running) -> Iterator[Finding]:
             "start `chorale sweeper`, or all of it: `chorale up`",
             part="sweeper",
         )
+    for process in running.processes:
+        if not process.queues and process.is_serving and not process.is_ready:
+            lacks = "; ".join(process.missing) or "its log says what"
+            yield Finding(f"the sweeper {process.name} is not ready yet", f"mend what it lacks: {lacks}")
 
 
 def sweeping(running: Running) -> Iterator[Finding]:

@@ -41,7 +41,9 @@ def get(
     version: Annotated[
         int | None,
         typer.Option(
-            min=0, help="The rules that this version had, which `history` lists.", show_default="the present"
+            min=0,
+            help="The rules that this version had, which `history` lists.",
+            show_default="the present version",
         ),
     ] = None,
     question: Annotated[
@@ -70,8 +72,8 @@ def get(
     present = max(versions)
     wanted = present if version is None else version
     if wanted not in versions:
-        last = f"the last one is {present}"
-        raise WrongDeclaration(f"--version: {namespace!r} has no version {wanted} of its rules; {last}")
+        kept = f"those that are kept: {min(versions)} to {present}"
+        raise WrongDeclaration(f"--version: {namespace!r} has no version {wanted} of its rules; {kept}")
     rules = versions[wanted].rules
     if question is not None:
         matched = Matcher(rules, wanted).of(question)
@@ -111,19 +113,20 @@ def put(
     with _open() as (installation, store):
         existing(installation, given.namespace)
         by = f"{_user()}, command line"
+        before = store.current(given.namespace).version
         after = store.change(given.namespace, lambda _: given.rules, by=by, expected=given.version)
         is_copied = False
         if (redis := installation.redis) is not None:
             with suppress(RedisError):
                 copy_rules(redis, store, given.namespace)
                 is_copied = True
-    is_new = after.version not in (0, given.version)
+    is_new = after.version > before
     if as_json:
         fields = {"namespace": after.namespace, "version": after.version, "in_redis": is_copied}
-        print_json({**fields, "replaced": after.version - 1 if is_new else None})
+        print_json({**fields, "replaced": before if is_new else None})
         return
     sentence = f"{after.namespace}: version {after.version}, {counted(len(after.rules.names), 'rule')}"
-    instead = f", in place of version {after.version - 1}" if is_new else ", as before"
+    instead = (f", in place of version {before}" if before else ", the first") if is_new else ", as before"
     stdout().print(sentence + instead, soft_wrap=True)
     if not is_copied:
         stderr().print("Redis does not answer: the rules hold when a sweeper has copied them", soft_wrap=True)

@@ -126,7 +126,7 @@ def workers_table(workers: Sequence[Fields]) -> Table:
             Text(worker["name"], "bold"),
             ", ".join(queue.removeprefix("chorale.") for queue in worker["queues"])
             or Text("sweeps, drains", "dim"),
-            Text("ready", "green") if worker["is_ready"] else Text("starting", "yellow"),
+            Text("ready", "green") if worker["is_ready"] else Text("not ready", "yellow"),
             f"{worker['age_s']:.1f} s ago",
             str(worker["pid"] or ""),
         )

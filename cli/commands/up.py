@@ -112,7 +112,7 @@ def up(
         else:
             if missing:
                 say(
-                    f"not ready: {', '.join(missing)}; the lines above say what is missing, and answers are degraded until it is there"
+                    f"not ready: {', '.join(missing)}; the lines above say what is missing, and until then answers may be degraded"
                 )
             if flower:
                 credentials = f"that of {VARIABLE}" if os.environ.get(VARIABLE) else login(settings.home)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from cli.terminal import counted
+
 if TYPE_CHECKING:
     from chorale_client import Answer
 
@@ -25,7 +27,7 @@ def comparison(ranks: Mapping[str, int | None], fused: int | None) -> str:
 def unanswered(answer: Answer, cosine_before: float) -> str:
     """How little was found; `cosine_before` is the highest cosine of an earlier answer."""
     found = sum("bm25" in hit.branches for hit in answer.hits)
-    words = f"bm25 finds words of it in {found} texts" if found else "bm25 finds no word of it"
+    words = f"bm25 finds words of it in {counted(found, 'text')}" if found else "bm25 finds no word of it"
     return f"{words}; the highest cosine is {best_cosine(answer):.2f}, and was {cosine_before:.2f} before."
 
 

@@ -21,7 +21,8 @@ TAKE_A_LOCK = {
 
 def schema(installation: Installation) -> Iterator[Finding]:
     """Waits for a locked database as long as the drainer does."""
-    url = database_url(installation.settings.audit_database_url)
+    settings = installation.settings
+    url = database_url(settings.audit_database_url)
     address = url.render_as_string()
     mend = "start `chorale sweeper` (or `chorale up`) of this version: it brings the database up to date"
     # Opening a missing file would create it.
@@ -29,7 +30,10 @@ def schema(installation: Installation) -> Iterator[Finding]:
         yield Finding(f"there is no audit database {address} yet", mend)
         return
     engine = open_database(url)
-    failing, remedy = "read", "check CHORALE_AUDIT_URL and the server or file"
+    variable = (
+        "CHORALE_AUDIT_URL" if settings.audit_url or not settings.database_url else "CHORALE_DATABASE_URL"
+    )
+    failing, remedy = "read", f"check {variable} and the server or file"
     try:
         with engine.connect() as connection:
             revision = SCHEMA.revision(connection)

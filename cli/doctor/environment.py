@@ -110,7 +110,7 @@ def shared_databases(installation: Installation) -> Iterator[Finding]:
             yield Finding(
                 f"{what} is in a file ({file.removeprefix('sqlite:///')}), and processes run on {len(hosts)} hosts "
                 f"({', '.join(hosts)}): each host has a file of its own",
-                f"set {variable} to a PostgreSQL for every process, and restart",
+                f"set CHORALE_DATABASE_URL, or {variable}, to a PostgreSQL for every process, and restart",
             )
 
 

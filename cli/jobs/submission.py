@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -57,8 +57,13 @@ class OpenJobs:
             why = self.installation.why_not_running if self.installation.redis_url else "nothing runs here"
             return f"{why}; the job waits for `chorale up`"
         running = Running(redis, [QUEUE_BULK])
-        with suppress(RedisError):
-            for finding in (*workers(running), *sweeper(running)):
+        try:
+            findings = [*workers(running), *sweeper(running)]
+            is_taken = any(each.is_serving and QUEUE_BULK in each.queues for each in running.processes)
+        except RedisError:
+            return "Redis does not answer; the job waits for `chorale up`"
+        for finding in findings:
+            if finding.part and not (finding.part == QUEUE_BULK and is_taken):
                 return f"{finding.what}, and the job waits: {finding.mend}"
         return None
 

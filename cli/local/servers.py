@@ -85,7 +85,7 @@ def how_to_ask(settings: Settings, address: Address) -> list[str]:
         lines.append("this address has no TLS: put a proxy with TLS in front of it")
     key = (
         own_key(settings)
-        if address.is_loopback and settings.audit_url is settings.database_url is None
+        if address.is_loopback and settings.audit_url is None and settings.database_url is None
         else None
     )
     if key is None:

@@ -85,7 +85,7 @@ Fields of a request's hash; times are milliseconds by the Redis server's clock:
 | followed, leader_late | how often it followed another request; how often its leader was late           |
 | decided              | the branch whose failure ended the wait (`on_missing: fail`)                   |
 | limit:, resend:, resent:, started:, status:, result: | + branch: one part each                                                        |
-| mac:                 | + branch: the signature of its branch result                                   |
+| mac:                 | + branch: the signature of its result                                          |
 | decisive:            | + branch, 1: its failure ends the wait                                         |
 | lease:               | + branch: how long after its start a part without an answer is sent again (ms) |
 | hedge:, hedged:      | + branch: when attempt 2 is due, when it was sent                              |

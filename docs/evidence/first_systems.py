@@ -38,10 +38,12 @@ def promises(page: str) -> list[Promise]:
     ]
 
 
-def passed_tests(page: str, nodeids: Iterable[str]) -> list[str]:
-    """The page's tests that passed; each case of a test counts as the test."""
-    ran = {nodeid.partition("[")[0] for nodeid in nodeids}
-    return sorted({test for promise in promises(page) for test in promise.tests} & ran)
+def passed_tests(page: str, nodeids: Iterable[str], others: Iterable[str]) -> list[str]:
+    """The page's tests of which every case passed; `others` failed or were skipped, and may have passed in a later run."""
+    passed = set(nodeids)
+    ran = {nodeid.partition("[")[0] for nodeid in passed}
+    lacking = {nodeid.partition("[")[0] for nodeid in set(others) - passed}
+    return sorted({test for promise in promises(page) for test in promise.tests} & ran - lacking)
 
 
 def with_results(page: str) -> str:
@@ -66,6 +68,7 @@ if __name__ == "__main__":
     page = PAGE.read_text(encoding="utf-8")
     for file in sys.argv[1:]:
         results = json.loads(RESULTS.read_text(encoding="utf-8"))
-        results["passed"] = passed_tests(page, Path(file).read_text(encoding="utf-8").splitlines())
+        lists = (Path(each).read_text(encoding="utf-8").splitlines() for each in (file, f"{file}.not"))
+        results["passed"] = passed_tests(page, *lists)
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     PAGE.write_text(with_results(page), encoding="utf-8")

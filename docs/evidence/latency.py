@@ -47,9 +47,12 @@ def measurements(text: str, measured: Mapping[str, Any]) -> str:
     table = "\n".join(
         ["| | in flight | p50 ms | p95 ms | requests/s | CPU ms a request |", _NUMBER_COLUMNS, *body]
     )
-    return re.sub(
+    text, replaced = re.subn(
         r"(?<=<!-- latency.json -->\n).*?(?=\n<!-- end -->)", lambda _: table, text, flags=re.DOTALL
     )
+    if replaced != 1:
+        raise ValueError(f"measurements.md has {replaced} places for latency.json, not one")
+    return text
 
 
 PAGES: Mapping[Path, Callable[[str, Mapping[str, Any]], str]] = {

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from ingest.formats.excel_cells import shown
-from ingest.office import RELATIONS, PartOf, plain, row
+from ingest.office import RELATIONS, PartOf, parsed, plain, row
 
 ELEMENTS = ("chart", "relIds")
 """The elements of a drawing that name the part of a chart or diagram."""
@@ -33,8 +33,10 @@ def drawing_text(part_of: PartOf, element: Any, *, has_values: bool = True) -> s
     """The text of the chart or diagram that one of ELEMENTS names; without `has_values`, of a chart only its titles."""
     for kind, read in (("id", partial(_chart, has_values=has_values)), ("dm", _diagram)):
         if content := part_of(element.get(f"{RELATIONS}{kind}", "")):
-            tree = ElementTree.fromstring(content)  # noqa: S314  in the parser's process
-            return "\n".join(filter(None, read(tree)))
+            try:
+                return "\n".join(filter(None, read(parsed(content))))
+            except (ElementTree.ParseError, ValueError):
+                return ""  # as Office, which leaves an empty frame
     return ""
 
 
@@ -137,14 +139,16 @@ def _points(series: Element, *kinds: str, form: str = "") -> dict[int, str]:
 
 
 def _value(point: Element, form: str) -> str:
-    from openpyxl.styles.numbers import is_date_format
+    from openpyxl.styles.numbers import is_date_format, is_timedelta_format
     from openpyxl.utils.datetime import from_excel
 
     text = point.findtext("{*}v", point.text or "").strip()
     form = point.get("formatCode", form)
     try:
         number = float(text)
-        return shown(from_excel(number) if is_date_format(form) else number, form) if form else text
+        if form and is_date_format(form):
+            return shown(from_excel(number, timedelta=is_timedelta_format(form)), form)
+        return shown(number, form) if form else text
     except (ValueError, OverflowError):
         return text
 

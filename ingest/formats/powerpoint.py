@@ -56,7 +56,7 @@ def _texts(slide: Any, *, reads_hidden: bool) -> tuple[list[str] | None, bool]:
         ink.getparent().remove(ink)
     for alternatives in slide._element.xpath(_ALTERNATIVES):
         # python-pptx does not read them.  The first one has the newer shapes, such as formulas.
-        for shape in alternatives[0]:
+        for shape in next(iter(alternatives), ()):
             alternatives.addprevious(shape)
     own_title = slide.shapes.title
     shapes = [

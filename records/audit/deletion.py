@@ -105,7 +105,7 @@ PAUSE_S = 0.05
 
 
 class Retention(Duty):
-    """Keeps requests for `keep_s` seconds; several may run at once.  `run` calls `prepare` before each look."""
+    """Keeps requests for `keep_s` seconds; several may run at once.  `run` calls `prepare` before each tick."""
 
     failing = "audit: old requests cannot be deleted"
     expected = (*Duty.expected, SQLAlchemyError)

@@ -12,7 +12,7 @@ The script that ends a request writes its entry.  The fields are strings:
     answer             JSON of the whole answer
     completed          JSON of the scores that completed rankings: for each question asked, by branch and passage id; only
                        for a plan with `complete_scores`, and not if the outbox is long
-    result:<branch>  JSON of the BranchResult of each branch that reported; if the outbox is long, an `ok` branch result has
+    result:<branch>    JSON of the BranchResult of each branch that reported; if the outbox is long, an `ok` branch result has
                        `left_out` instead of its candidates
 """
 

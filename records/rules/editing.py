@@ -19,7 +19,7 @@ class RulesFile(Rules):
 
     namespace: str
     version: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="The version that the file replaces; without it, whichever is present"
+        None, description="The version that the file replaces; without it, the file replaces any version"
     )
 
     @property

@@ -70,7 +70,7 @@ and the branch's result is worth the wait."""
 
 
 class Report:
-    """What a branch task returns: its branch result, with a short representation for logs."""
+    """What a branch task returns: its result, with a short representation for logs."""
 
     __slots__ = ("branch_result", "started")
 

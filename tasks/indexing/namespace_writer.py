@@ -187,14 +187,14 @@ def index_corpus(
         if ahead is not None:
             known = store.held(namespace, documents.ids or (), source=documents.source)
             documents = replace(documents, items=ahead.take(documents.items, known))
-        report_progress = partial(publish_generation, resources, namespace)
+        publish = partial(publish_generation, resources, namespace)
         target = IndexingTarget(
             anew or store,
             namespace,
             manifest,
             embedder,
             resources.settings.near_duplicate_threshold,
-            report_progress,
+            publish,
             ahead.split if ahead is not None else None,
         )
         with store.exclusive(namespace):
@@ -208,7 +208,7 @@ def index_corpus(
             report.unwritten = store.settle(namespace)
             report.generation = store.generation(namespace)
             # Also where nothing changed: readers may know another generation.
-            report_progress(report.generation)
+            publish(report.generation)
             return report
     finally:
         # Another message may be about to write into the namespace that this message has made.

@@ -37,7 +37,7 @@ log = get_logger("chorale.jobs")
 
 
 TICK_S = 0.1
-"""A look costs 4 ms; a worker needs about .2 s for a segment."""
+"""A tick costs 4 ms; a worker needs about .2 s for a segment."""
 LAPSE_EVERY_S = 0.5
 IDLE_S = 1.0
 """How often a feeder looks for a new job, or for the place of a feeder that died."""
@@ -85,7 +85,7 @@ class Feeder(Duty):
         self._shares = TenantShares()
         self._paces: dict[str, Pace] = {}
         self._due_s: dict[str, float] = {}
-        """When a duty that is not done at every look is due again, by the monotonic clock."""
+        """When a duty that is not done at every tick is due again, by the monotonic clock."""
         self._queues: Queues | None = None
         self._events = events
         self._on_end = JobEnds(app)
@@ -185,11 +185,11 @@ class Feeder(Duty):
             job.job_id, outcome, now_ms=now_ms
         ):
             log.info("job ended", job_id=job.job_id, outcome=str(outcome))
-            self._due_s.pop("tell", None)  # Flower shows the end at once: the job may be deleted soon
+            self._due_s.pop("publish", None)  # Flower shows the end at once: the job may be deleted soon
 
     def publish(self, active: Sequence[Job]) -> None:
         """Once a second: the rate in SQL, the events, and what Flower revoked meanwhile."""
-        if not self._is_due("tell", 1):
+        if not self._is_due("publish", 1):
             return
         now_s, jobs = time.monotonic(), self._resources.jobs
         revoked: set[bytes] = self._resources.redis.smembers(REVOKED)  # type: ignore[assignment]

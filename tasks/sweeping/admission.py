@@ -49,7 +49,7 @@ class Judgement:
 
 @dataclass(slots=True)
 class _QueueHistory:
-    """What is known of a queue from earlier looks."""
+    """What is known of a queue from earlier ticks."""
 
     state: QueueState
     at_s: float
@@ -59,7 +59,7 @@ class _QueueHistory:
 
 
 class Judge:
-    """Judges the states of queues, look after look.  A queue is over its bound if two looks in a row find it so."""
+    """Judges the states of queues, tick after tick.  A queue is over its bound if two ticks in a row find it so."""
 
     def __init__(self, bounds: Bounds, *, branch_queues: Iterable[str]) -> None:
         self._bounds = bounds

@@ -1,7 +1,7 @@
 """What Flower shows of requests: one task `chorale.retrieve` for each, under the request's id, with its branches as children.
 
 The process that writes the audit trail tells of requests that have ended, whoever ended them, and of those that have been
-in flight for a while: at each look it tells what their branches have done since the last one.  Workers send nothing, so a request
+in flight for a while: at each tick it tells what their branches have done since the last one.  Workers send nothing, so a request
 is as fast as without events.  The events of a branch have the name of the worker that answered it, so that Flower counts it there.
 
 | the request                 | event                 | Flower's state |
@@ -89,7 +89,7 @@ class RequestEvents(Duty):
         self._waiting: deque[list[Event]] = deque(maxlen=MOST)
 
     def ended(self, requests: Sequence[Ended]) -> None:
-        """Keep the events of these requests for the next look; returns without waiting for the broker."""
+        """Keep the events of these requests for the next tick; returns without waiting for the broker."""
         self._processed += len(requests)
         for request in requests:
             try:
@@ -119,7 +119,7 @@ class RequestEvents(Duty):
         return self._told.pop(fields["uuid"], None) == kind
 
     def _in_flight(self) -> Iterator[Event]:
-        """What is new of the requests that were already in flight at the last look."""
+        """What is new of the requests that were already in flight at the last tick."""
         now = set(cast("list[bytes]", self._redis.zrange(WAKEUPS, 0, MOST_SHOWN - 1)))
         waiting = self._read(now & self._seen, self._progress)
         self._seen, shown = now, {one: fields for one, fields in self._shown.items() if one in now}
@@ -204,7 +204,7 @@ def _ended_branch(request_id: str, accepted_ms: int, branch: Mapping[str, Any], 
 
 
 def _progress(branch: str, entry: Fields) -> str:
-    """The status of the branch's branch result, `started`, or `not_started`."""
+    """The status of the branch's result, `started`, or `not_started`."""
     started = "started" if f"started:{branch}" in entry else Reason.NOT_STARTED.value
     return entry.get(f"status:{branch}", started)
 

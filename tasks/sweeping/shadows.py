@@ -35,7 +35,7 @@ log = get_logger("chorale.shadows")
 
 TICK_EVERY_S = 0.5
 MOST_DRAWN = 100
-"""Shadows between two looks."""
+"""Shadows between two ticks."""
 MOST_WAITING = 100
 """While so many messages wait for the bulk workers, no shadow is sent."""
 
@@ -55,11 +55,11 @@ class Shadows(Duty):
         self._why_not: str | None = None
 
     def ended(self, requests: Sequence[Ended]) -> None:
-        """Keep the shadows of these requests, whose rows are written, for the next look."""
+        """Keep the shadows of these requests, whose rows are written, for the next tick."""
         self._drawn.extend(filter(None, (shadow_of(request, self._declared) for request in requests)))
 
     def tick(self) -> float:
-        """Send what was drawn since the last look, or forget it."""
+        """Send what was drawn since the last tick, or forget it."""
         if self._drawn:
             free_slots, why_not = self._free_slots()
             while self._drawn and free_slots > 0:

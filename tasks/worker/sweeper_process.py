@@ -63,14 +63,15 @@ def run(
     app = make_app(resources)
     if only != "drain":
         duties.append(Sweeper(resources, app.fanout, interval_s=settings.sweep_interval_s).run)
-    heartbeat.ready = True
     if only == "drain" or (only is None and settings.drain):
-        heartbeat.ready, heartbeat.missing = False, ["the audit trail's database has not answered yet"]
+        heartbeat.missing = ["the audit trail's database has not answered yet"]
 
         def ready() -> None:
             heartbeat.ready, heartbeat.missing = True, ()
 
         duties += _duties_in_sql(app, name, also, ready)
+    else:
+        heartbeat.ready = True
     threads = [threading.Thread(target=duty, args=(stop,)) for duty in duties]
     for thread in threads:
         thread.start()

@@ -95,8 +95,8 @@ def _still_waited_for(redis: Redis, messages: Sequence[bytes]) -> list[bytes]:
     ]
 
 
-AGAIN_S = 2.0
-"""Wait between attempts to load a missing model, which may be on its way."""
+AGAIN_S, LONGEST_AGAIN_S = 2.0, 30.0
+"""Shortest and longest wait between attempts to reach what is missing, such as a model that is on its way."""
 FETCH_AGAIN_S = 60.0
 """Wait between attempts to fetch a reranker's files for its fingerprint, without which answers are not cached."""
 
@@ -117,10 +117,7 @@ def warm(app: Celery, queues: Sequence[str]) -> Sequence[str]:
         publish_outbox_limit(resources.redis, resources.settings.outbox_limit)
         for name in resources.pipeline.rerankers:
             threading.Thread(target=_fetch, args=(resources.reranker(name),), name=name, daemon=True).start()
-        for state in _namespaces(resources):
-            resources.generations.publish(state.name, state.generation)
-            if (resources.generations.in_redis(state.name) or 0) > state.generation:
-                _rise_beyond(resources, state.name)
+        _publish_generations(resources)
     if resources.settings.broker_url is None:
         for queue in queues:
             drop_ended(resources.redis, queue)
@@ -242,15 +239,22 @@ def warm_again(
     report: Callable[[Sequence[str]], object],
 ) -> None:
     """Try until `stop` or until nothing is missing; `report` gets what is missing.  Requests are answered meanwhile."""
-    while not stop.wait(AGAIN_S):
+    wait_s = AGAIN_S
+    while not stop.wait(wait_s):
+        wait_s = min(2 * wait_s, LONGEST_AGAIN_S)
         for name in _used_rerankers(resources, queues):
             with suppress(StageFailure):
                 resources.reranker(name).fetch()
-        absent = missing(resources, queues)
-        if not absent:
-            log.info("has what it needs now", queues=list(queues))
+        try:
+            absent = missing(resources, queues)
+            if not absent and QUEUE_RETRIEVE in queues:
+                _publish_generations(resources)
+        except Exception as error:
+            log.exception("not warmed")
+            absent = [f"{type(error).__name__}: {error}"]
         report(absent)
         if not absent:
+            log.info("has what it needs now", queues=list(queues))
             return
 
 
@@ -270,6 +274,14 @@ def _refusal(resources: Resources, name: str) -> str | None:
                 # Each further namespace would delay the start as long again.
                 return error.detail if error.reason == Reason.UNAUTHORISED else None
     return None
+
+
+def _publish_generations(resources: Resources) -> None:
+    """Publish the corpus generations that Redis lacks."""
+    for state in _namespaces(resources):
+        resources.generations.publish(state.name, state.generation)
+        if (resources.generations.in_redis(state.name) or 0) > state.generation:
+            _rise_beyond(resources, state.name)
 
 
 def _rise_beyond(resources: Resources, namespace: str) -> None:

@@ -56,4 +56,6 @@ def test_a_promise_whose_test_did_not_pass_is_not_shown_to_be_met() -> None:
     changed = TEXT.replace(f"`{missing}`", "`tests/test_nowhere.py::test_nothing`")
     row = next(each for each in promises(with_results(changed)) if each.number == promise.number)
     assert row.state == "not shown: tests/test_nowhere.py::test_nothing did not pass"
-    assert passed_tests(TEXT, [f"{missing}[a case]", "tests/test_other.py::test_other"]) == [missing]
+    cases = [f"{missing}[first]", f"{missing}[second]", "tests/test_other.py::test_other"]
+    assert passed_tests(TEXT, cases, []) == [missing]
+    assert passed_tests(TEXT, cases[:1], cases[1:]) == []

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import socket
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cached_property
 from typing import Any, TypeAlias, TypeVar, cast
 
 import psycopg
@@ -62,13 +62,16 @@ class Connection:
             raise NotConfigured(
                 f"the variable {endpoint.url_env} is no address of PostgreSQL: postgresql://USER:PASSWORD@HOST/DATABASE"
             )
-        self.address = address.render_as_string(hide_password=True)
+        self.address = address.set(query={}).render_as_string(hide_password=True)  # options may have one too
         self._engine = create_engine(
             address.set(drivername="postgresql+psycopg"),
             connect_args=_CONNECT,
             pool_size=endpoint.connections,
             max_overflow=0,
         )
+        self._threads = ThreadPoolExecutor(endpoint.connections, thread_name_prefix="postgresql")
+        self._cutting = threading.Lock()
+        """Held where a connection is cut or given back: one that is back in the pool may be another call's."""
 
     def deadline(self, timeout_s: float | None = None) -> Deadline:
         """`timeout_s` defaults to the limit for a write."""
@@ -97,8 +100,9 @@ class Connection:
                 raise StoreTimeout(
                     f"no connection to PostgreSQL at {self.address} came free in time: raise the store's `connections`"
                 ) from None
-            for session in held:
-                _cut(session)
+            with self._cutting:
+                for session in held:
+                    _cut(session)
             raise deadline.over() from None
 
     def _transaction(
@@ -111,7 +115,9 @@ class Connection:
                 held[0].execute("COMMIT")
                 return answer
             finally:
-                if held.pop().closed:
+                with self._cutting:
+                    session = held.pop()
+                if session.closed:
                     pooled.invalidate()
                 pooled.close()  # rolls back what is not committed
         except errors.QueryCanceled:
@@ -124,10 +130,11 @@ class Connection:
     def _begun(self, deadline: Deadline, begin: str, held: list[Session]) -> PoolProxiedConnection:
         """A connection in a transaction; a new one in place of those that a server has closed meanwhile."""
         for stale in range(self.endpoint.connections, -1, -1):
-            limit_ms = max(1, int(deadline.check() * 1_000 * _OF_SERVER))
             pooled = self._engine.raw_connection()
             held[:] = [cast("Session", pooled.driver_connection)]
             try:
+                # After connecting, which may have taken the time that there was.
+                limit_ms = max(1, int(deadline.check() * 1_000 * _OF_SERVER))
                 held[0].execute(f"{begin}; SET LOCAL statement_timeout = {limit_ms}".encode())
                 return pooled
             except psycopg.OperationalError:
@@ -135,6 +142,10 @@ class Connection:
                 pooled.invalidate()
                 if not stale:
                     raise
+            except BaseException:
+                held.clear()
+                pooled.close()
+                raise
         raise AssertionError("the last attempt returns or raises")
 
     def _failure(self, error: BaseException | None) -> Exception:
@@ -156,10 +167,6 @@ class Connection:
             case psycopg.OperationalError():
                 return StoreUnavailable(f"{at} cannot be used: {line}")
         return InvalidAnswer(f"{at} refuses a statement: {line}")
-
-    @cached_property
-    def _threads(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self.endpoint.connections, thread_name_prefix="postgresql")
 
 
 def _cut(session: Session) -> None:

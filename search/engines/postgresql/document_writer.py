@@ -15,9 +15,8 @@ from search.engines.postgresql import tables
 from search.engines.postgresql.connection import Connection, MissingIndex, Session
 from search.engines.postgresql.filter_conditions import split_facets
 from search.engines.postgresql.tables import MOST_DIMENSIONS, Tables
-from search.filter_terms import facets
-from search.filters import filter_fields
 from search.protocol import Entry, Index
+from search.served_fields import served_fields
 
 _GRAPH_TIMEOUT_S = 3_600.0
 _EXACT = 24
@@ -37,11 +36,19 @@ _DELETE_DOCUMENTS = """
     terms AS (UPDATE {terms} t SET documents = documents - lost FROM counted WHERE t.term = counted.term)
     SELECT count(*) FILTER (WHERE cardinality(facets) > 0), coalesce(sum(words), 0)::bigint FROM gone
 """
+# Not ON CONFLICT, which takes a number of the identity for known words too, until none is left.
 _COUNT_TERMS = """
-    INSERT INTO {terms} AS t (word, passages, documents) SELECT * FROM unnest(%s::text[], %s::int[], %s::int[])
-    ON CONFLICT (word) DO UPDATE SET passages = t.passages + excluded.passages, documents = t.documents + excluded.documents
-    RETURNING word, term
+    WITH counted AS (SELECT * FROM unnest(%s::text[], %s::int[], %s::int[]) AS c(word, passages, documents)),
+    known AS (
+        UPDATE {terms} t SET passages = t.passages + c.passages, documents = t.documents + c.documents
+        FROM counted c WHERE t.word = c.word RETURNING t.word, t.term
+    ), added AS (
+        INSERT INTO {terms} (word, passages, documents)
+        SELECT * FROM counted WHERE word NOT IN (SELECT word FROM known) RETURNING word, term
+    )
+    SELECT word, term FROM known UNION ALL SELECT word, term FROM added
 """
+_SERVED = ("source_type", "published_at", "content_hash", "near_duplicate_group")
 _COPY_DOCUMENTS = """
     COPY {documents} (did, document_id, revision, source_type, published_at, content_hash, near_duplicate_group,
         facets, parts, terms, counts, words, length) FROM STDIN
@@ -157,13 +164,11 @@ def _copy(session: Session, statement: sql.Composed, rows: Iterable[Sequence[Any
 
 def _document_rows(made: Sequence[Terms], numbers: dict[str, int], found: Tables) -> Iterator[Sequence[Any]]:
     for did, (document, whole, _) in enumerate(made, found.last_id + 1):
-        fields = filter_fields(document.document_id, document.source, document.metadata)
-        shown = [document.metadata.get(name) for name in ("source_type", "published_at")]
+        fields = served_fields(document)
         yield (
             *(did, document.document_id, document.revision),
-            *(None if value is None else str(value) for value in shown),
-            *(document.content_hash or None, document.near_duplicate_group),
-            *(split_facets(facets(fields)) if document.passages else ([], [])),
+            *(fields.get(name) for name in _SERVED),
+            *(split_facets(fields["facets"]) if document.passages else ([], [])),
             *_columns(whole, numbers),
         )
 

@@ -108,6 +108,7 @@ def create(session: Session, index: Index, dimension: int) -> None:
             differing = f"its vectors have {found} numbers, asked for {dimension}"
             raise built_differently(index.namespace, [differing])
         return
+    drop(session, index)  # what is left of a lost index would refuse its name
     if dimension:
         _need_pgvector(session)
     insert = "INSERT INTO chorale_engine (name, format, dimension) VALUES (%s, %s, %s) RETURNING id"

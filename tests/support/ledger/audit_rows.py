@@ -15,7 +15,7 @@ def count(engine: Engine) -> int:
 
 
 def branch_result_of(row: BranchRow) -> BranchResult:
-    """The branch's branch result, for fusing again."""
+    """The branch's result, for fusing again."""
     return BranchResult(
         row.branch,
         row.status,

@@ -1,7 +1,7 @@
 """A pytest plugin: a run skips the tests that passed in an earlier run.
 
 CHORALE_TEST_PASSED names a file.  Each run adds the tests that passed to it, and deselects the tests that it lists already.
-CI runs the tests without servers first, and then with servers.
+FILE.not gets the tests that failed or were skipped.  CI runs the tests without servers first, and then with servers.
 """
 
 from __future__ import annotations
@@ -30,3 +30,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         failed = {report.nodeid for name in ("failed", "error") for report in stats.get(name, ())}
         with Path(_FILE).open("a", encoding="utf-8") as file:
             file.writelines(f"{nodeid}\n" for nodeid in sorted(passed - failed))
+        skipped = {report.nodeid for report in stats.get("skipped", ())}
+        with Path(f"{_FILE}.not").open("a", encoding="utf-8") as file:
+            file.writelines(f"{nodeid}\n" for nodeid in sorted(failed | skipped))

@@ -74,7 +74,7 @@ def ids(fused: FusedQuestion) -> list[str]:
 
 
 def answered(name: str, *hits: Hit, **fields: Any) -> BranchResult:
-    """A branch's branch result for one question."""
+    """A branch's result for one question."""
     return BranchResult(name, "ok" if hits else "empty", rankings=(Ranking(hits),), **fields)
 
 

@@ -33,9 +33,7 @@ def test_a_file_is_put_followed_by_searches_got_again_and_an_entry_of_history_is
     file, old = tmp_path / "rules.toml", tmp_path / "old.toml"
     file.write_text(RULES)
     put = chorale("rules", "put", str(file))
-    assert (put.returncode, put.stdout) == (0, "shop: version 1, 3 rules, in place of version 0\n"), (
-        put.stderr
-    )
+    assert (put.returncode, put.stdout) == (0, "shop: version 1, 3 rules, the first\n"), put.stderr
 
     def pinned() -> bool:
         answer = document(chorale("search", "how is bread baked?", "--namespace", "shop", "--json"))
@@ -70,7 +68,7 @@ def test_a_file_is_put_followed_by_searches_got_again_and_an_entry_of_history_is
     last = chorale("rules", "history", "shop", "--count", "1").stdout
     assert [text in last for text in ("command line", "~outdated", "+lodger")] == [True, True, False]
     missing = complaint(chorale("rules", "get", "shop", "--version", "9"), WRONG_USAGE)
-    assert "--version: 'shop' has no version 9 of its rules; the last one is 3" in missing
+    assert "--version: 'shop' has no version 9 of its rules; those that are kept: 0 to 3" in missing
 
 
 def test_each_mistake_is_answered_with_one_sentence(alone: Run, tmp_path: Path) -> None:

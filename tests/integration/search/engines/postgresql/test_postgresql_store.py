@@ -136,9 +136,16 @@ def test_two_processes_may_create_their_first_indexes_at_once(server: Postgresql
 def test_a_document_that_no_column_takes_is_refused_by_itself(server: PostgresqlServer) -> None:
     with server.database() as name, opened(server.url(name)) as engine, with_documents(engine) as store:
         store.create("ns", MANIFEST)
-        good, bad = document("a", "pear"), document("b", "pear", metadata={"source_type": "x\ud800"})
+        good, bad = document("a", "pear"), document("b", "pear", metadata={"source_type": "x\0"})
         with pytest.raises(PartlyWritten) as raised:
             store.upsert("ns", [good, bad])
         assert list(raised.value.failures) == ["b"]
-        assert "surrogates not allowed" in raised.value.failures["b"]
+        assert "NUL" in raised.value.failures["b"]
         assert held(store) == {"a": "1"}
+
+
+def test_half_a_character_in_metadata_is_replaced(server: PostgresqlServer) -> None:
+    with server.database() as name, opened(server.url(name)) as engine, with_documents(engine) as store:
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document("half", "pear", metadata={"source_type": "\ud800", "colour": "\ud800"})])
+        assert held(store) == {"half": "1"}
