@@ -144,6 +144,25 @@ def test_a_document_that_no_column_takes_is_refused_by_itself(server: Postgresql
         assert held(store) == {"a": "1"}
 
 
+def test_a_word_that_is_known_takes_no_further_number(server: PostgresqlServer) -> None:
+    with server.database() as name, opened(server.url(name)) as engine, with_documents(engine) as store:
+        store.create("ns", MANIFEST)
+        for text in ("pear", "pear plum", "plum pear"):
+            store.upsert("ns", [document("a", text)])
+        numbers = "SELECT word, term FROM chorale_engine_1_terms ORDER BY term"
+        words = dict(server.execute(numbers, name))
+        assert [*words.values()] == [*range(1, len(words) + 1)]
+
+
+def test_an_index_whose_tables_are_gone_is_made_again(server: PostgresqlServer) -> None:
+    with server.database() as name, opened(server.url(name)) as engine, with_documents(engine) as store:
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document("a", "pear")])
+        server.execute("DROP TABLE chorale_engine_1_passages, chorale_engine_1_terms", name)
+        store.verify("ns", mends=True)
+        assert held(store) == {"a": "1"}
+
+
 def test_half_a_character_in_metadata_is_replaced(server: PostgresqlServer) -> None:
     with server.database() as name, opened(server.url(name)) as engine, with_documents(engine) as store:
         store.create("ns", MANIFEST)
