@@ -3,8 +3,8 @@
 A caller's login can write the entry of a request.  A worker therefore signs what it writes there, and a worker that reads it
 believes nothing else:
 
-    the plan's MAC      = MAC(request's id, request, coalescing key, plan)     by the planner
-    a branch result's MAC   = MAC(request's id, plan's MAC, branch, branch result)     by the branch
+    the plan's MAC         = MAC(request's id, request, coalescing key, plan)         by the planner
+    a branch result's MAC  = MAC(request's id, plan's MAC, branch, branch result)     by the branch
 
 The plan's MAC covers the acceptance too, since a plan names its moment: a branch result of another request, or of an earlier request
 with the same id, does not verify.
