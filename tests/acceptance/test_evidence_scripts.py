@@ -49,6 +49,7 @@ SHOWS = {
 WRITE_A_PAGE = {
     "capacity": "tests/architecture/test_capacity.py",
     "first_systems": "tests/architecture/test_first_systems.py",
+    "latency": "tests/architecture/test_latency_figures.py",
 }
 """Scripts that write a page, and the test that compares it."""
 SUBJECTS = ("the notice period", "a deposit", "a leaking roof", "an heir", "a parking space")

@@ -131,7 +131,7 @@ def test_a_branch_result_that_nobody_can_read_costs_only_its_branch(
     answer = seen(faulty, branches=["bm25", branch], timeout_s=20)
 
     assert (answer.status, answer.missing) == ("degraded", [(f"search.{branch}", "invalid_answer")])
-    assert "unreadable branch result" in answer.answer.degraded[0].detail
+    assert "unreadable result" in answer.answer.degraded[0].detail
     assert answer.documents == ["error"]
     reasons = [(row.branch, row.reason) for row in answer.audit.branches if row.reason]
     assert reasons == [(branch, "invalid_answer")]

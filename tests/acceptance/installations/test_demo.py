@@ -37,7 +37,13 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, b"\x28\x00\x64\x00\x00\x00\x00\x00")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "cli", "demo", *options],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "TMPDIR": str(folder)},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "TERM": "xterm",
+                "COLUMNS": "120",
+                "TMPDIR": str(folder),
+            },
             stdin=slave,
             stdout=slave,
             stderr=slave,
