@@ -55,7 +55,7 @@ check: dev lock-check ## everything that is checked without running: lint, forma
 	@$(BIN)/lint-imports --no-logo
 
 bench: install ## latency and throughput, beside the same parts without Celery and a plain chord; README has its figures
-	@$(BIN)/python -m tests.bench latency --questions 1500 --in-flight 1 --in-flight 16 --json > latency.new && mv latency.new docs/evidence/latency.json || { rm -f latency.new; exit 1; }
+	@$(BIN)/python -m tests.bench latency --questions 300 --in-flight 1 --in-flight 16 --json > latency.new && mv latency.new docs/evidence/latency.json || { rm -f latency.new; exit 1; }
 	@$(BIN)/python -m docs.evidence.latency && git --no-pager diff --stat docs README.md
 
 mutants: dev ## break each main guarantee in one function and see its tests fail
