@@ -154,7 +154,7 @@ class PipelineReader:
     def _tables(
         self, kind: type[_Table], what: str, tables: Mapping[str, Mapping[str, Any]]
     ) -> dict[str, _Table]:
-        """Those without a complaint."""
+        """The declarations of this table that are right, by name."""
         read = {name: self._table(kind, (what, name), table) for name, table in tables.items()}
         return {name: each for name, each in read.items() if each is not None}
 

@@ -92,7 +92,7 @@ def forms(text: str) -> Forms:
 
 @lru_cache(1 << 15)
 def _forms_of(run: str) -> Forms | None:
-    """Those in a run of characters without white space, None if there are none."""
+    """The identifiers and words in a run of characters without white space; None if there are none."""
     found: list[Identifier] = []
     words: list[tuple[str, int, int]] = []
     for match in _FORM.finditer(run):

@@ -72,7 +72,7 @@ def joined(counts: list[int]) -> int:
 
 @app.task(bind=True)
 def uncounted(self: Task, *, always: bool) -> int:
-    """Its process is killed after `store_result`, before it is counted; unless `always`, not when it is delivered again."""
+    """A task whose process is killed after `store_result`, before the task is counted; a redelivered one only with `always`."""
     redis.incr(BEGUN)
     if always or not self.request.delivery_info.get("redelivered"):
         app.backend.on_chord_part_return = die
@@ -81,7 +81,7 @@ def uncounted(self: Task, *, always: bool) -> int:
 
 @app.task
 def unpublished() -> int:
-    """Its process is killed after it claimed the callback, before it publishes the callback."""
+    """A task whose process is killed after it claimed the callback, before it publishes the callback."""
     app.amqp._retry_publish = die
     return 1
 

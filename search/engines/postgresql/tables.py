@@ -73,7 +73,7 @@ class Tables:
     passages: int = 0
     passage_words: int = 0
     documents: int = 0
-    """Those with passages."""
+    """The number of documents that have passages."""
     document_words: int = 0
     last_id: int = 0
     has_graph: bool = False

@@ -148,7 +148,9 @@ def test_a_namespace_that_a_key_may_not_use_is_named_as_the_field_whether_or_not
             )
         ]
     assert {answer.status_code for answer in answers} == {404}
-    expected = "namespace: there is no such namespace for this key; `GET /v1/namespaces` lists those that it may use"
+    expected = (
+        "namespace: there is no such namespace for this key; `GET /v1/namespaces` lists those that it may use"
+    )
     assert {(answer.json()["field"], answer.json()["detail"]) for answer in answers} == {
         ("namespace", expected)
     }
