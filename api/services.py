@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from anyio import CapacityLimiter
 from chorale_client import AsyncChorale, Chorale
-from chorale_client.failover import follow_primary
+from chorale_client.connections.failover import follow_primary
 from fastapi import Depends, Request
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis

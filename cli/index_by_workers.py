@@ -9,12 +9,12 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any, cast
 
+from chorale_client.connections.urls import celery_url
 from chorale_client.documents import write_document
 from chorale_client.errors import NoRoom
 from chorale_client.index_tickets import KEPT_S
 from chorale_client.keys import INDEXED, NOT_DONE, SENT, waiting_key
 from chorale_client.publisher import BROKER_ERRORS
-from chorale_client.redis_urls import celery_url
 from chorale_client.wire_names import QUEUE_INDEX
 from pydantic_core import from_json
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from chorale_client.redis_urls import address_of, wrong_scheme
+from chorale_client.connections.urls import address_of, wrong_scheme
 
 _REDIS = ("redis", "rediss", "unix", "redis+socket")
 _AMQP = ("amqp", "amqps", "pyamqp")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from chorale_client.connections.urls import broker_tls, celery_url
 from chorale_client.keys import UNACKED
-from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_INDEX
 from kombu import Exchange, Queue
 

@@ -10,10 +10,10 @@ import re
 import ssl
 from dataclasses import dataclass
 
-from chorale_client.failover import follow_primary
+from chorale_client.connections.cluster import NO_CLUSTER, is_of_cluster
+from chorale_client.connections.failover import follow_primary
+from chorale_client.connections.urls import without_password
 from chorale_client.keys import SWEEPER, WAKEUPS
-from chorale_client.redis_cluster import NO_CLUSTER, is_of_cluster
-from chorale_client.redis_urls import without_password
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,

@@ -14,13 +14,13 @@ from models.errors import WrongDeclaration
 EMBEDDERS = {
     "onnx": "inference.embedders:OnnxEmbedder",
     "sentence_transformers": "inference.embedders:SentenceTransformersEmbedder",
-    "endpoint": "inference.embedding_endpoint:EndpointEmbedder",
+    "endpoint": "inference.endpoints.embedding:EndpointEmbedder",
 }
 """Class by name; its module is imported only when its embedder is loaded."""
 RERANKERS = {
     "onnx": "inference.rerankers:OnnxReranker",
     "sentence_transformers": "inference.rerankers:CrossEncoderReranker",
-    "endpoint": "inference.reranking_endpoint:EndpointReranker",
+    "endpoint": "inference.endpoints.reranking:EndpointReranker",
 }
 
 

@@ -16,14 +16,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.bert_shape import bert_shape
 from inference.concurrency import LazyValue
 from inference.known_models import known_model
 from inference.model_files import DEFAULT_TRUST, ONNX, SAFETENSORS, ModelTrust, imported, model_folder
+from inference.onnx.shape import bert_shape
+from inference.onnx.word_pieces import WordPieces, batches_by_length, padded, whole_characters
 from inference.sentence_model import SentenceModel, read_sentence_model
 from inference.vectors import normalised
 from inference.weight_files import fingerprints, onnx_files, refuse_pickles, scales_runs, weight_files
-from inference.word_pieces import WordPieces, batches_by_length, padded, whole_characters
 from models.documents import Matrix
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, StageFailure, WrongDeclaration
 
@@ -250,10 +250,10 @@ class OnnxEmbedder(TextEmbedder):
         # ONNX and its runtime take up to .25 s to import; a fingerprint needs neither.
         try:
             if is_file:
-                from inference.onnx_models import OnnxFile
+                from inference.onnx.models import OnnxFile
 
                 return OnnxFile(self.model, path, threads=self.threads, device=self.device)
-            from inference.onnx_models import OnnxBert
+            from inference.onnx.models import OnnxBert
 
             # CUDA multiplies no 8-bit integers.
             device = self.device or ("cpu" if self.precision == "int8" else None)

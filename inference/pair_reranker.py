@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from inference.concurrency import JobThread, LazyValue
 from inference.model_files import DEFAULT_TRUST, SAFETENSORS, ModelTrust, model_folder
+from inference.onnx.word_pieces import batches_by_length, padded, plain_tokenizer, whole_characters
 from inference.protocol import PairScores
 from inference.sentence_model import SentenceModel, read_sentence_model
 from inference.weight_files import fingerprint, refuse_pickles, weight_files
-from inference.word_pieces import batches_by_length, padded, plain_tokenizer, whole_characters
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured
 
 Pair = tuple[str, str]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.bert_shape import classifier_shape
 from inference.model_files import imported
+from inference.onnx.shape import classifier_shape
 from inference.pair_reranker import Ids, Logits, PairReranker
 from models.errors import ModelMissing, NotConfigured
 
@@ -32,8 +32,8 @@ class OnnxReranker(PairReranker):
         # ONNX and its runtime take .25 s to import; a fingerprint needs neither.
         from safetensors import safe_open
 
-        from inference.bert_graph import classifier_graph, under
-        from inference.onnx_models import CUDA, bert_session, encoder_prefix, may_use_cuda
+        from inference.onnx.graph import classifier_graph, under
+        from inference.onnx.models import CUDA, bert_session, encoder_prefix, may_use_cuda
 
         with safe_open(path, "numpy") as weights:
             prefix, stored = encoder_prefix(weights), frozenset(weights.keys())

@@ -14,10 +14,10 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from chorale_client.connections.urls import broker_tls, celery_url
 from chorale_client.keys import WAKEUPS, entry_key
 from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.publisher import BROKER_ERRORS
-from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.wire_names import TASK_FUSE, TASK_RETRIEVE, TASK_SEARCH
 from kombu import Connection
 from redis import Redis

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from celery import Celery, signals
-from chorale_client.failover import follow_primary
+from chorale_client.connections.failover import follow_primary
 
 from config.celery import celery_settings, needs_acknowledgement
 from tasks.celery_internals.consuming import AMQP

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from chorale_client.errors import InvalidRequest
-from chorale_client.job import Submission
+from chorale_client.jobs.job import Submission
 from chorale_client.keys import JOB_COMMANDS, JOB_REPLY
 from pydantic import BaseModel, Field, ValidationError, validate_call
 from pydantic_core import to_json

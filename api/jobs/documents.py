@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from chorale_client.answer import Context, Degradation, Hit
-from chorale_client.job import Job as ClientsJob
+from chorale_client.jobs.job import Job as ClientsJob
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.timestamps import Timestamp

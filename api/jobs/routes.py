@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from chorale_client.errors import InvalidRequest
-from chorale_client.input_stats import InputStats
+from chorale_client.jobs.input_stats import InputStats
 from chorale_client.limits import MAX_JOB_BYTES, MAX_LINES
 from chorale_client.tenants import owned
 from fastapi import APIRouter, Depends, Query, Request, Response

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from anyio import fail_after, from_thread
 from chorale_client.errors import InvalidJob
-from chorale_client.input_stats import InputStats
-from chorale_client.job_lines import SUFFIXES, defaults_in, read_lines
+from chorale_client.jobs.input_stats import InputStats
+from chorale_client.jobs.lines import SUFFIXES, defaults_in, read_lines
 from chorale_client.request import Request
 from fastapi import Request as HttpRequest
 from python_multipart.exceptions import FormParserError

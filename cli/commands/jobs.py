@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 import typer
-from chorale_client.job_lines import defaults_in, form_of, read_lines
+from chorale_client.jobs.lines import defaults_in, form_of, read_lines
 
 from cli.exit_codes import PART_DONE, of_job
 from cli.jobs.submission import NoJobs, OpenJobs, deadline_s_of, open_jobs, opened, store_lines, target_of

@@ -66,7 +66,7 @@ def status(
 
 def read_status(installation: Installation) -> dict[str, Any]:
     """What `chorale status --json` prints; raises NotRunning, BadIndex (a damaged corpus), RedisError."""
-    from chorale_client.redis_urls import without_password
+    from chorale_client.connections.urls import without_password
 
     from records.rules.adaptation_checks import read_adaptation_checks
     from tasks.registration import make_app
@@ -162,7 +162,7 @@ def env(as_json: AsJson = False, celery: ForCelery = False) -> None:
 
         eval "$(chorale env --celery)"
     """
-    from chorale_client.redis_urls import SCHEMES, celery_url
+    from chorale_client.connections.urls import SCHEMES, celery_url
 
     from config.home import find_redis_url
 

@@ -8,7 +8,7 @@ import time
 from typing import Annotated
 
 import typer
-from chorale_client.redis_urls import without_password
+from chorale_client.connections.urls import without_password
 
 from cli.installation import Installation, refuse_other_home
 from cli.local.child_process import JsonLines, PrefixedLines

@@ -28,7 +28,7 @@ def broker(installation: Installation) -> Iterator[Finding]:
     url = installation.settings.broker_url
     if url is None:
         return
-    from chorale_client.redis_urls import broker_tls, celery_url, without_password
+    from chorale_client.connections.urls import broker_tls, celery_url, without_password
     from kombu import Connection
 
     from monitoring.queues import CONNECT_LIMIT_S

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import typer
 from chorale_client.errors import InvalidJob
-from chorale_client.input_stats import InputStats
+from chorale_client.jobs.input_stats import InputStats
 from chorale_client.wire_names import QUEUE_BULK
 from redis import RedisError
 

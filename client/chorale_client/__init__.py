@@ -17,8 +17,8 @@ from chorale_client.errors import (
 )
 from chorale_client.events import Event
 from chorale_client.index_tickets import Indexed
-from chorale_client.job import Job
-from chorale_client.jobs import JobHandle, Jobs
+from chorale_client.jobs.handles import JobHandle, Jobs
+from chorale_client.jobs.job import Job
 from chorale_client.request import Question, Request, Variant
 from chorale_client.request_factory import make_request
 from chorale_client.wire_names import Reason, Status

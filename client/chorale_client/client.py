@@ -16,12 +16,14 @@ from redis.client import PubSub
 from redis.exceptions import RedisError
 
 from chorale_client.answer import Answer
+from chorale_client.connections.failover import follow_primary
+from chorale_client.connections.idle import keep_alive
+from chorale_client.connections.time_limit import TimeLimit, TwoAttempts, enforce
+from chorale_client.connections.urls import BROKER_VARIABLE, address_of
 from chorale_client.default_timeout import DefaultTimes
 from chorale_client.documents import WrittenDocument, checked_list, write_documents
 from chorale_client.errors import InvalidRequest, NoRoom, ServiceUnavailable, UnknownRequest
 from chorale_client.events import Event, OnEvent, Progress
-from chorale_client.failover import follow_primary
-from chorale_client.idle_connections import keep_alive
 from chorale_client.index_tickets import (
     Indexed,
     doubt_message,
@@ -30,13 +32,11 @@ from chorale_client.index_tickets import (
     outcome_of,
     stamp_of_message,
 )
-from chorale_client.jobs import Jobs
+from chorale_client.jobs.handles import Jobs
 from chorale_client.keys import result_key
 from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, end_of
 from chorale_client.limits import MAX_DELETED
 from chorale_client.publisher import Publisher
-from chorale_client.redis_time_limit import TimeLimit, TwoAttempts, enforce
-from chorale_client.redis_urls import BROKER_VARIABLE, address_of
 from chorale_client.request import Request, check_namespace
 from chorale_client.request_factory import Questions, RequestOptions, make_request
 from chorale_client.sans_io import PASSING, read_answer, redis_errors_translated, unavailable

@@ -15,7 +15,7 @@ from redis import Redis
 from redis.client import PubSub
 from redis.exceptions import TimeoutError
 
-from chorale_client import idle_connections
+from chorale_client.connections import idle
 from chorale_client.errors import NotEnded, RequestIdConflict, UnknownRequest, safe_repr
 from chorale_client.keys import OUTBOX, OVERLOAD, WAKEUPS, entry_key, result_key
 from chorale_client.request import Request
@@ -199,7 +199,7 @@ class CallersLedger:
         name = result_key(request_id).encode()
         until, is_asked = time.monotonic() + wait_s, True
         while (left_s := until - time.monotonic()) > 0:
-            pause_s = idle_connections.ANSWERS_WITHIN_S if is_asked else idle_connections.IDLE_S
+            pause_s = idle.ANSWERS_WITHIN_S if is_asked else idle.IDLE_S
             message = channel.get_message(timeout=min(left_s, pause_s))
             if message is None:
                 if is_asked and time.monotonic() < until:

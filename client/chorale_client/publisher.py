@@ -24,10 +24,10 @@ from kombu.exceptions import ChannelError, KombuError, OperationalError
 from kombu.exceptions import ConnectionError as AMQPConnectionError
 from redis.exceptions import RedisError
 
-from chorale_client import idle_connections
+from chorale_client.connections import idle
+from chorale_client.connections.urls import broker_tls, celery_url
 from chorale_client.documents import WrittenDocument, check_memory, to_json
 from chorale_client.message_template import WITHOUT_ARGUMENTS, Template
-from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_RETRIEVE
 
 log = logging.getLogger(__name__)
@@ -111,14 +111,14 @@ class Publisher:
             producer = self._open_connection().Producer()
             message = {"kwargs": {"request_id": request_id}, "queue": QUEUE_RETRIEVE, **WITHOUT_ARGUMENTS}
             self._app.send_task(TASK_RETRIEVE, producer=producer, **message)
-            self._sent_at_s = idle_connections.now_s()
+            self._sent_at_s = idle.now_s()
         except BROKER_ERRORS as error:
             self._drop_connection()
             log.warning("not published, the sweeper will send it: %s: %s", request_id, error)
 
     def _open_connection(self) -> Connection:
         """RabbitMQ does not reply to a message, so a dead idle connection would go unnoticed.  A new connection costs 3 ms."""
-        if idle_connections.now_s() - self._sent_at_s > idle_connections.IDLE_S:
+        if idle.now_s() - self._sent_at_s > idle.IDLE_S:
             self._drop_connection()
         if self._connection is None:
             connection = self._app.connection_for_write()
@@ -133,7 +133,7 @@ class Publisher:
             with suppress(*BROKER_ERRORS):
                 if self._socket is not None:
                     # AMQP's closing handshake might never be answered.
-                    self._socket.settimeout(idle_connections.ANSWERS_WITHIN_S)
+                    self._socket.settimeout(idle.ANSWERS_WITHIN_S)
                 self._connection.release()
         self._connection = None
 

@@ -16,8 +16,8 @@ from pydantic_core import from_json
 from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
 
 from chorale_client.answer import Answer, Degradation
+from chorale_client.connections.cluster import NO_CLUSTER, is_of_cluster
 from chorale_client.errors import ServiceUnavailable, safe_repr
-from chorale_client.redis_cluster import NO_CLUSTER, is_of_cluster
 from chorale_client.wire_names import Reason, Stage, Status
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from chorale_client.tenants import tenant_of
 from chorale_client.wire_names import Reason, Stage, consequence
 from structlog import get_logger
 
-from inference.language_models import skip_rule
+from inference.endpoints.language_models import skip_rule
 from ledger.breaker_outcomes import Verdict, counts_of
 from ledger.caches import CachedTexts
 from models.branch_result import Degradation

@@ -20,7 +20,7 @@ from ledger.caches import Cache, CachedTexts
 from models.extensions import Declared, Variable
 
 if TYPE_CHECKING:
-    from inference.chat_model import ChatModel
+    from inference.endpoints.chat import ChatModel
     from ledger.caches import Write
 
 
@@ -107,7 +107,7 @@ class Endpoint(Declared):
 
     def open_chat(self, add_tokens: AddTokens = lambda tokens: None) -> ChatModel:
         """Raises NotConfigured if the key is missing."""
-        from inference.chat_model import ChatModel
+        from inference.endpoints.chat import ChatModel
 
         return ChatModel(
             url=str(self.url),

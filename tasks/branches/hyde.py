@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from config import extensions
 from fusion.rankings import DENSE, LEXICAL
-from inference.language_models import HYPOTHESIS_PROMPTS, prompt_of
+from inference.endpoints.language_models import HYPOTHESIS_PROMPTS, prompt_of
 from inference.protocol import HypothesisGenerator
 from models.documents import Matrix
 from models.errors import NotConfigured, ServiceError, StageFailure, WrongDeclaration
@@ -68,7 +68,7 @@ class HydeOptions(Endpoint):
         if self.is_foreign:
             return Writer(open_generator(self).imagine, bool)
         chat = self.open_chat(add_tokens)
-        from inference.language_models import OpenAiGenerator
+        from inference.endpoints.language_models import OpenAiGenerator
 
         generator = OpenAiGenerator(chat, prompt=self.prompt_text(language), documents=self.documents)
         return Writer(generator.imagine, lambda texts: len(texts) == self.documents)

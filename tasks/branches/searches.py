@@ -10,7 +10,7 @@ from chorale_client.wire_names import Stage, StageStatus
 from pydantic import Field, field_validator
 
 from fusion.rankings import DENSE, LEXICAL
-from inference.language_models import EXPANSION_PROMPT
+from inference.endpoints.language_models import EXPANSION_PROMPT
 from models.errors import NotConfigured, StageFailure
 from models.extensions import BranchKind, Declared
 from models.hits import Ranking
@@ -38,7 +38,7 @@ class ExpansionOptions(Endpoint):
 
     def open_writer(self, language: str, variants: frozenset[str], add_tokens: AddTokens) -> Writer:
         chat = self.open_chat(add_tokens)
-        from inference.language_models import OpenAiExpander
+        from inference.endpoints.language_models import OpenAiExpander
 
         expander = OpenAiExpander(chat, kinds=tuple(sorted(variants)))
         return Writer(expander.expand, lambda texts: len(texts) == len(variants))

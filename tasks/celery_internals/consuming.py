@@ -19,7 +19,7 @@ from celery.app import amqp
 from celery.exceptions import InvalidTaskError, NotRegistered, WorkerLostError
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.state import maybe_shutdown
-from chorale_client.failover import follow_primary
+from chorale_client.connections.failover import follow_primary
 from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_DELETE, TASK_INDEX, TASK_RETRIEVE
 from kombu import Connection as KombuConnection
 from kombu.exceptions import ContentDisallowed

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from chorale_client.client import MOST_CONNECTIONS
-from chorale_client.failover import follow_primary
+from chorale_client.connections.failover import follow_primary
 from chorale_client.ledger import CallersLedger
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION
 from redis import Redis
@@ -19,7 +19,7 @@ from config.home import check_home, find_redis_url
 from config.model_declarations import DEFAULT_ENCODER, RerankerDeclaration
 from config.settings import Settings, load_settings
 from inference.backends import load_reranker
-from inference.language_models import TokenizerFile
+from inference.endpoints.language_models import TokenizerFile
 from inference.model_files import ModelTrust
 from inference.weight_files import file_sha256
 from ledger.breakers import Breakers

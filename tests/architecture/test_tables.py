@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from fusion import methods, presets
-from inference import language_models
+from inference.endpoints import language_models
 from models.extensions import BranchKind
 from models.fusion_method import Method
 from tasks.branches import hyde, searches

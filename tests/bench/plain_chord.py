@@ -17,7 +17,7 @@ from typing import Any, cast
 from celery import Celery, chord
 from celery.exceptions import TimeoutError
 from celery.platforms import SecurityWarning
-from chorale_client.redis_urls import celery_url
+from chorale_client.connections.urls import celery_url
 from chorale_client.request import Request
 from chorale_client.request_factory import make_request
 from chorale_client.wire_names import BranchStatus

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from chorale_client import Chorale, input_stats, service_calls
+from chorale_client import Chorale, service_calls
+from chorale_client.jobs import input_stats
 
 from config.redis_client import redis_ms
 from records.jobs.job import Outcome

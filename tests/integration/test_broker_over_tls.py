@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from chorale_client import Chorale, ServiceUnavailable
-from chorale_client.redis_urls import celery_url
+from chorale_client.connections.urls import celery_url
 from kombu import Connection
 from kombu.exceptions import OperationalError
 

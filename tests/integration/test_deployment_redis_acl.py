@@ -10,9 +10,9 @@ import redis
 from celery import Celery
 from celery.app.control import Control
 from chorale_client import Chorale, ServiceUnavailable, UnknownRequest
+from chorale_client.connections.urls import broker_tls, celery_url
 from chorale_client.keys import FOLLOWERS, UNACKED, entry_key
 from chorale_client.ledger import CallersLedger
-from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.request_factory import make_request
 from kombu.exceptions import OperationalError
 from redis.exceptions import AuthenticationError, NoPermissionError

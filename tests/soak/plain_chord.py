@@ -14,7 +14,7 @@ from typing import Any
 from celery import Celery, chord
 from celery.exceptions import TimeoutError as NotInTime
 from celery.platforms import SecurityWarning
-from chorale_client.redis_urls import celery_url
+from chorale_client.connections.urls import celery_url
 from kombu import Queue
 
 from tests.soak.questions import BRANCHES, documents

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chorale_client.job import Job
+from chorale_client.jobs.job import Job
 from chorale_client.keys import JOB_COMMANDS, JOB_REPLY
 from redis import Redis
 

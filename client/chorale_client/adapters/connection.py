@@ -15,10 +15,10 @@ from typing import Any, cast
 from chorale_client.answer import Answer, Hit
 from chorale_client.asynchronous.client import AsyncChorale
 from chorale_client.client import Chorale
+from chorale_client.connections.urls import address_of
 from chorale_client.coverage import Coverage, coverage_of
 from chorale_client.errors import InvalidRequest
 from chorale_client.events import OnEvent
-from chorale_client.redis_urls import address_of
 from chorale_client.request import Request
 from chorale_client.request_factory import Questions, RequestOptions, make_request
 from chorale_client.wire_names import NO_NAMESPACE

@@ -16,8 +16,8 @@ from typing import Any
 from redis.asyncio.connection import ConnectionPool
 from redis.exceptions import RedisError
 
-from chorale_client import idle_connections
 from chorale_client.client import RECONNECT_S
+from chorale_client.connections import idle
 
 
 class Listener:
@@ -120,7 +120,7 @@ class Announcements:
         """While somebody listens, ask a server that is silent, and drop a connection on which it does not answer."""
         try:
             while self._listeners:
-                await asyncio.sleep(idle_connections.ANSWERS_WITHIN_S / 2)
+                await asyncio.sleep(idle.ANSWERS_WITHIN_S / 2)
                 # The reading task sees first what came while the event loop was busy.
                 for _ in range(3):
                     await asyncio.sleep(0)
@@ -130,12 +130,12 @@ class Announcements:
             self._watching = None
 
     async def _check(self) -> None:
-        silent_s = idle_connections.now_s() - self._heard_at_s
+        silent_s = idle.now_s() - self._heard_at_s
         unanswered_s = asyncio.get_running_loop().time() - (self._asked_at_s or math.inf)
         try:
-            if unanswered_s > idle_connections.ANSWERS_WITHIN_S:
+            if unanswered_s > idle.ANSWERS_WITHIN_S:
                 await self._connection.disconnect(nowait=True)
-            elif silent_s > idle_connections.IDLE_S and self._asked_at_s is None:
+            elif silent_s > idle.IDLE_S and self._asked_at_s is None:
                 await self._ask([("PING",)])
         except (RedisError, OSError):
             await self._connection.disconnect(nowait=True)  # the reading task connects again
@@ -181,7 +181,7 @@ class Announcements:
             self._reading = None
 
     def _receive(self, message: Sequence[Any]) -> None:
-        self._heard_at_s, self._asked_at_s = idle_connections.now_s(), None
+        self._heard_at_s, self._asked_at_s = idle.now_s(), None
         if isinstance(message, bytes) or len(message) == 2:
             return  # the answer to PING
         kind, channel, data = message

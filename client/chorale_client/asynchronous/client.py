@@ -30,15 +30,15 @@ from chorale_client.client import (
     Chorale,
     RequestHandle,
 )
+from chorale_client.connections.failover import follow_primary
+from chorale_client.connections.idle import keep_alive
+from chorale_client.connections.urls import address_of
 from chorale_client.default_timeout import DefaultTimes
 from chorale_client.errors import ServiceUnavailable, UnknownRequest
 from chorale_client.events import Event, OnEvent, Progress, Standing, standing
-from chorale_client.failover import follow_primary
-from chorale_client.idle_connections import keep_alive
 from chorale_client.index_tickets import Indexed, outcome_of
 from chorale_client.keys import result_key
 from chorale_client.ledger import GRACE_S, Accepted
-from chorale_client.redis_urls import address_of
 from chorale_client.request import Request
 from chorale_client.request_factory import Questions, RequestOptions, make_request
 from chorale_client.sans_io import PASSING, Exchange, read_answer, unavailable

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError
 
-from chorale_client import idle_connections
+from chorale_client.connections import idle
 from chorale_client.sans_io import PASSING, Exchange, RoundTrip, Script
 from chorale_client.scripts import script_text
 
@@ -28,14 +28,14 @@ def checking(kind: Any) -> Any:
 
         async def _connect(self) -> None:
             await super()._connect()
-            self._heard_at_s = idle_connections.now_s()
+            self._heard_at_s = idle.now_s()
 
         async def check_health(self) -> None:
             """redis-py calls it before a command is sent."""
-            if idle_connections.now_s() - self._heard_at_s < idle_connections.IDLE_S:
+            if idle.now_s() - self._heard_at_s < idle.IDLE_S:
                 return
             try:
-                async with asyncio.timeout(idle_connections.ANSWERS_WITHIN_S):
+                async with asyncio.timeout(idle.ANSWERS_WITHIN_S):
                     await self.send_command("PING", check_health=False)
                     await self.read_response()
             except (RedisError, OSError):
@@ -44,7 +44,7 @@ def checking(kind: Any) -> Any:
 
         async def read_response(self, *args: Any, **options: Any) -> Any:
             response = await super().read_response(*args, **options)
-            self._heard_at_s = idle_connections.now_s()
+            self._heard_at_s = idle.now_s()
             return response
 
     return Checked
@@ -81,7 +81,7 @@ class Commands:
 
     async def connect(self) -> None:
         """Returns when a connection is open."""
-        if idle_connections.now_s() - self._heard_at_s > idle_connections.IDLE_S:
+        if idle.now_s() - self._heard_at_s > idle.IDLE_S:
             await self._send([("PING",)])
 
     async def run_exchange(self, steps: Exchange[T], when_late: Callable[[T], None] | None = None) -> T:
@@ -139,7 +139,7 @@ class Commands:
                 replies = await self._send_once(trip)
         except (*PASSING, TimeoutError):
             replies = await self._send_once(trip)
-        self._heard_at_s = idle_connections.now_s()
+        self._heard_at_s = idle.now_s()
         return replies
 
     async def _send_once(self, trip: RoundTrip) -> Sequence[Any]:

@@ -16,8 +16,8 @@ import pytest
 from celery import Celery
 from chorale_client.adapters.mcp import _Tools
 from chorale_client.answer import Answer
+from chorale_client.connections.urls import celery_url
 from chorale_client.keys import BREAKER
-from chorale_client.redis_urls import celery_url
 from sqlalchemy import Engine
 
 from console.health import _minutes

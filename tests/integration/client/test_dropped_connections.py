@@ -12,7 +12,8 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
-from chorale_client import Chorale, idle_connections
+from chorale_client import Chorale
+from chorale_client.connections import idle
 from chorale_client.keys import INDEXED, JOB_COMMANDS, JOB_REPLY
 from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE
 from kombu import Queue
@@ -128,7 +129,7 @@ def test_after_a_pause_a_dropped_connection_costs_no_part_of_the_time_limit(
     # A first attempt may take half of the patience.
     client = warmed_up(new_client(proxy.redis_url, socket_timeout_s=4 * SOON_S))
     assert proxy.drop() > 0
-    monkeypatch.setattr(idle_connections, "now_s", an_hour_later)
+    monkeypatch.setattr(idle, "now_s", an_hour_later)
     with soon():
         assert call(client) in ("complete", "docs")
 
@@ -175,11 +176,11 @@ def test_a_message_to_rabbitmq_goes_over_a_new_connection_after_a_pause(
             message = until(lambda: queue.get(no_ack=True))
             assert message.payload[1] == {"request_id": handle.id}
             assert proxy.drop() > 0
-            monkeypatch.setattr(idle_connections, "now_s", an_hour_later)
+            monkeypatch.setattr(idle, "now_s", an_hour_later)
 
 
 def test_connections_over_tcp_are_kept_alive(proxy: TcpProxy) -> None:
-    options = idle_connections.keep_alive(proxy.redis_url)
+    options = idle.keep_alive(proxy.redis_url)
     assert options["socket_keepalive"]
     assert all(0 < value <= 60 for value in options["socket_keepalive_options"].values())
-    assert idle_connections.keep_alive("unix:///run/redis.sock?db=0") == {}
+    assert idle.keep_alive("unix:///run/redis.sock?db=0") == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inference import json_endpoint
+from inference.endpoints import json_endpoint
 
 
 @pytest.fixture(autouse=True)

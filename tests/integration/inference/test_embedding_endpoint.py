@@ -14,7 +14,7 @@ import pytest
 
 from inference.backends import EMBEDDERS, TwoPrecisions, load_embedder
 from inference.embedders import OnnxEmbedder
-from inference.embedding_endpoint import MAX_TEXT_BYTES, EndpointEmbedder
+from inference.endpoints.embedding import MAX_TEXT_BYTES, EndpointEmbedder
 from inference.question_vectors import CachedQuestions
 from inference.vectors import probe
 from models.errors import (

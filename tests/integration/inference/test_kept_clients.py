@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-import inference.json_endpoint
-from inference.embedding_endpoint import EndpointEmbedder
+import inference.endpoints.json_endpoint
+from inference.endpoints.embedding import EndpointEmbedder
 from models.errors import StoreTimeout, Unauthorised
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.certificates import Certificate
@@ -85,7 +85,7 @@ def test_a_server_that_hangs_up_a_kept_connection_costs_no_attempt(
     server: Connected, monkeypatch: pytest.MonkeyPatch, batches: int
 ) -> None:
     # An attempt that failed would wait longer than the call may take.
-    monkeypatch.setattr(inference.json_endpoint, "FIRST_PAUSE_S", 1_000)
+    monkeypatch.setattr(inference.endpoints.json_endpoint, "FIRST_PAUSE_S", 1_000)
     embedder, texts = opened(server, batch=1), ["a", "b", "c"][:batches]
     together = threading.Barrier(batches)
 
@@ -108,7 +108,7 @@ def test_a_server_that_hangs_up_a_kept_connection_costs_no_attempt(
 def test_a_connection_that_the_server_closed_after_its_answer_costs_no_attempt(
     server: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inference.json_endpoint, "FIRST_PAUSE_S", 1_000)
+    monkeypatch.setattr(inference.endpoints.json_endpoint, "FIRST_PAUSE_S", 1_000)
 
     def answers_and_hangs_up(handler: Handler, body: dict[str, Any]) -> None:
         WELL(handler, body)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.embedding_endpoint import EndpointEmbedder
+from inference.endpoints.embedding import EndpointEmbedder
 from models.errors import ModelMissing, StageFailure, StoreTimeout
 from tests.support.servers.redis_server import free_port
 from tests.support.servers.services import missing

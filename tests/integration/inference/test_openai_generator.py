@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from inference.chat_model import MAX_ANSWER_BYTES, MAX_TEXT_CHARS, PARALLEL, ChatModel
-from inference.json_endpoint import ATTEMPTS
-from inference.language_models import OpenAiExpander, OpenAiGenerator
+from inference.endpoints.chat import MAX_ANSWER_BYTES, MAX_TEXT_CHARS, PARALLEL, ChatModel
+from inference.endpoints.json_endpoint import ATTEMPTS
+from inference.endpoints.language_models import OpenAiExpander, OpenAiGenerator
 from models.errors import (
     Declined,
     InvalidAnswer,
@@ -267,7 +267,7 @@ def test_calls_that_hang_are_ended_and_later_ones_answered(server: ChatServer, c
 
 ENDS_WHEN_IT_IS_TOLD = """
 import signal, sys
-from inference.chat_model import ChatModel
+from inference.endpoints.chat import ChatModel
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
 ChatModel(url=sys.argv[1], model="tiny", api_key=None, temperature=0, max_tokens=0).complete(["?"], timeout_s=60)

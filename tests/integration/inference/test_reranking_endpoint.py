@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from inference.backends import load_reranker
+from inference.endpoints.reranking import EndpointReranker
 from inference.protocol import PairScores
-from inference.reranking_endpoint import EndpointReranker
 from models.errors import (
     InvalidAnswer,
     ModelMissing,

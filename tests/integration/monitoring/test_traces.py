@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from chorale_client.connections.urls import celery_url
 from chorale_client.keys import METRICS, OUTBOX
-from chorale_client.redis_urls import celery_url
 from chorale_client.wire_names import QUEUE_RETRIEVE, TASK_RETRIEVE
 
 from monitoring.tracing import EXPORT_LIMIT_S

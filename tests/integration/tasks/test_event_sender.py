@@ -19,7 +19,7 @@ import pytest
 from celery import Celery
 from celery.events.dumper import Dumper
 from celery.events.state import State
-from chorale_client.redis_urls import celery_url
+from chorale_client.connections.urls import celery_url
 from chorale_client.wire_names import Status
 from pydantic_core import to_json
 

@@ -12,8 +12,8 @@ import kombu.transport.redis
 import pytest
 import redis
 from celery import Celery
+from chorale_client.connections.urls import celery_url
 from chorale_client.keys import UNACKED
-from chorale_client.redis_urls import celery_url
 from kombu import Exchange, Producer, Queue
 
 from config.settings import Settings

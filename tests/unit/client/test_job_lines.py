@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from chorale_client import InvalidRequest, make_request
-from chorale_client import job_lines as module
-from chorale_client.job_lines import LINE_FIELDS, JobLine, form_of, read_lines
+from chorale_client.jobs import lines as module
+from chorale_client.jobs.lines import LINE_FIELDS, JobLine, form_of, read_lines
 from chorale_client.limits import MAX_LINE_BYTES
 
 

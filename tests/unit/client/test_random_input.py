@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from chorale_client import InvalidRequest, make_request
-from chorale_client.input_stats import InputStats, messages
-from chorale_client.job_lines import LINE_FIELDS, read_lines
+from chorale_client.jobs.input_stats import InputStats, messages
+from chorale_client.jobs.lines import LINE_FIELDS, read_lines
 from chorale_client.request_factory import request_json
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from chorale_client.redis_time_limit import TimeLimit, enforce
+from chorale_client.connections.time_limit import TimeLimit, enforce
 from redis import Redis
 from redis.exceptions import TimeoutError as RedisTimeout
 

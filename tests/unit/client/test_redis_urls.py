@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from celery import Celery
-from chorale_client.redis_urls import address_of, broker_tls, celery_url, without_password
+from chorale_client.connections.urls import address_of, broker_tls, celery_url, without_password
 from redis.connection import parse_url
 
 

@@ -34,7 +34,7 @@ def test_importing_an_embedder_turns_the_runtimes_telemetry_off(tmp_path: Path) 
     program = """
 import os
 os.environ.pop("ORT_DISABLE_TELEMETRY", None)
-import inference.onnx_models
+import inference.onnx.models
 print(os.environ["ORT_DISABLE_TELEMETRY"])
 """
     assert printed(program, TMPDIR=str(tmp_path)) == ["1"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inference.language_models import filled, prompt_of, skip_rule
+from inference.endpoints.language_models import filled, prompt_of, skip_rule
 
 CODES = ["ERR-4711", "error ERR-4711 meaning?", "CVE-2024-12345", "0x80070005", '"A4.1.2"']
 NAMES = ["get_user_by_id", "getUserById", "numpy.linalg.norm()", "pyproject.toml"]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.onnx.word_pieces import WordPieces, batches_by_length, padded, whole_characters
 from inference.sentence_model import read_sentence_model
-from inference.word_pieces import WordPieces, batches_by_length, padded, whole_characters
 from models.errors import ModelMissing, WrongDeclaration
 from tests.support.models.tiny_bert import write_tiny_bert
 

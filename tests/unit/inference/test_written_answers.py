@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inference.written_answers import passage, without_thoughts
+from inference.endpoints.written_answers import passage, without_thoughts
 from models.errors import Declined, InvalidAnswer
 
 TEXT = "The turbine in hall seven is oiled every spring with grease number nine."

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from chorale_client.connections.urls import celery_url
 from chorale_client.keys import CALLBACKS, OUTBOX, QUARANTINE
-from chorale_client.redis_urls import celery_url
 from kombu import Exchange, Queue
 from redis import Redis
 from rich.console import Console

@@ -20,11 +20,11 @@ from chorale_client import (
     NotEnded,
     ServiceUnavailable,
     WrongJobState,
-    input_stats,
     service_calls,
 )
-from chorale_client import jobs as client_jobs
-from chorale_client.jobs import Jobs as ClientJobs
+from chorale_client.jobs import handles as client_jobs
+from chorale_client.jobs import input_stats
+from chorale_client.jobs.handles import Jobs as ClientJobs
 from chorale_client.keys import JOB_COMMANDS, JOB_REPLY
 from redis import Redis
 

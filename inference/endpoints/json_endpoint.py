@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic_core import from_json, to_json
 
-from inference.endpoint_failures import (
+from inference.endpoints.failures import (
     error_code,
     error_message,
     is_temporary,
@@ -24,7 +24,7 @@ from inference.endpoint_failures import (
     refusal,
     retry_after_s,
 )
-from inference.kept_clients import KeptClients, close
+from inference.endpoints.kept_clients import KeptClients, close
 from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreTimeout, StoreUnavailable
 from models.event_loop import running_loop
 from models.retries import retried_on_loop

@@ -18,7 +18,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, TimeoutError
 from redis.retry import Retry
 
-from chorale_client import idle_connections
+from chorale_client.connections import idle
 
 _SHORTEST_S = 0.001
 """A timeout of 0 would make the socket non-blocking."""
@@ -102,7 +102,7 @@ def enforce(limit: TimeLimit, client: Redis) -> None:
                 connected = super()._connect()
             finally:
                 self.socket_connect_timeout, self.socket_timeout = timeouts_s
-            self._heard_at_s = idle_connections.now_s()
+            self._heard_at_s = idle.now_s()
             return connected
 
         def _tighten(self) -> None:
@@ -111,10 +111,10 @@ def enforce(limit: TimeLimit, client: Redis) -> None:
 
         def check_health(self) -> None:
             """redis-py calls it before a command is sent."""
-            if idle_connections.now_s() - self._heard_at_s < idle_connections.IDLE_S:
+            if idle.now_s() - self._heard_at_s < idle.IDLE_S:
                 return
             try:
-                with limit.until(time.monotonic() + idle_connections.ANSWERS_WITHIN_S):
+                with limit.until(time.monotonic() + idle.ANSWERS_WITHIN_S):
                     self.send_command("PING", check_health=False)
                     self.read_response()
             except (ConnectionError, TimeoutError):
@@ -128,7 +128,7 @@ def enforce(limit: TimeLimit, client: Redis) -> None:
         def read_response(self, *args: Any, **options: Any) -> Any:
             self._tighten()
             response = super().read_response(*args, **options)
-            self._heard_at_s = idle_connections.now_s()
+            self._heard_at_s = idle.now_s()
             return response
 
     client.connection_pool.connection_class = Limited

@@ -11,14 +11,14 @@ import onnxruntime
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from inference.bert_shape import bert_shape, check_exact
+from inference.onnx.shape import bert_shape, check_exact
 from inference.sentence_model import SentenceModel
 from inference.vectors import POOLINGS, normalised, pool
 from models.documents import Matrix
 from models.errors import NotConfigured
 
 if TYPE_CHECKING:
-    from inference.bert_graph import BertGraph
+    from inference.onnx.graph import BertGraph
 
 log = logging.getLogger("chorale.models")
 
@@ -70,7 +70,7 @@ class OnnxBert:
         self, model: SentenceModel, path: Path, *, precision: str, threads: int, device: str | None
     ) -> None:
         # ONNX takes long to import, and a model with its own ONNX file does not need it.
-        from inference.bert_graph import bert_graph
+        from inference.onnx.graph import bert_graph
 
         with safe_open(path, "numpy") as weights:
             prefix = encoder_prefix(weights)

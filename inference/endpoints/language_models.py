@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from pydantic_core import from_json
 
 from inference.concurrency import LazyValue
-from inference.written_answers import passage
+from inference.endpoints.written_answers import passage
 from models.errors import InvalidAnswer, StageFailure
 from models.extensions import GenerationResult, PartialGeneration
 
 if TYPE_CHECKING:
-    from inference.chat_model import ChatModel
+    from inference.endpoints.chat import ChatModel
 
 QUESTION_PLACE = "{question}"
 
@@ -168,7 +168,7 @@ class TokenizerFile:
 
     def __init__(self, path: Path) -> None:
         # Here, since few processes count tokens, and the library takes time to import.
-        from inference.word_pieces import read_tokenizer
+        from inference.onnx.word_pieces import read_tokenizer
 
         self._path = path
         self._tokenizer = LazyValue(lambda: read_tokenizer(path))
@@ -183,6 +183,6 @@ class TokenizerFile:
 
     def count(self, text: str) -> int:
         """The number of tokens without special tokens.  Raises ModelMissing."""
-        from inference.word_pieces import whole_characters
+        from inference.onnx.word_pieces import whole_characters
 
         return len(self._tokenizer().encode(whole_characters(text), add_special_tokens=False).ids)

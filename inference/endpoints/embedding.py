@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.concurrency import LazyValue
-from inference.json_endpoint import ATTEMPTS, JsonEndpoint, Key, rows_in_order
-from inference.language_models import TokenizerFile
-from inference.word_pieces import cut_to, estimated_pieces, whole_characters
+from inference.endpoints.json_endpoint import ATTEMPTS, JsonEndpoint, Key, rows_in_order
+from inference.endpoints.language_models import TokenizerFile
+from inference.onnx.word_pieces import cut_to, estimated_pieces, whole_characters
 from models.batching import in_batches
 from models.documents import Matrix
 from models.errors import InvalidAnswer, ModelMissing, StageFailure, WrongDeclaration

@@ -18,7 +18,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from inference.bert_shape import ACTIVATIONS, BertShape
+from inference.onnx.shape import ACTIVATIONS, BertShape
 
 Read = Callable[[str], NDArray[Any]]
 """Returns a weight of the model by its name."""

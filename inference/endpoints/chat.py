@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from inference.json_endpoint import JsonEndpoint
-from inference.written_answers import without_thoughts
+from inference.endpoints.json_endpoint import JsonEndpoint
+from inference.endpoints.written_answers import without_thoughts
 from models.errors import Declined, InvalidAnswer, StageFailure
 
 MAX_ANSWER_BYTES = 1_000_000

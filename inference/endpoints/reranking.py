@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from inference.concurrency import LazyValue
-from inference.json_endpoint import JsonEndpoint, Key, rows_in_order
+from inference.endpoints.json_endpoint import JsonEndpoint, Key, rows_in_order
+from inference.onnx.word_pieces import cut_to, estimated_pieces, whole_characters
 from inference.pair_reranker import Pair
 from inference.protocol import PairScores
-from inference.word_pieces import cut_to, estimated_pieces, whole_characters
 from models.batching import in_batches
 from models.errors import (
     InvalidAnswer,
