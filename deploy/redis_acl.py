@@ -88,6 +88,7 @@ _STATE = (
     keys.COALESCING + "*",
     keys.FOLLOWERS + "*",
     keys.SIGNING,
+    keys.READY,
     keys.QUARANTINE,
     keys.UNACKED + "*",
 )

@@ -91,14 +91,14 @@ class RedisLedger:
         """None if nobody waits for this branch any more."""
         return self._started(self._run("start_one", [entry_key(request_id)], [branch]))
 
-    def take(self, *, first: tuple[str, str, str], most: Mapping[str, int]) -> list[Taken]:
-        """Start or join `first` (queue, task and task id of a message in hand), then pop up to `most` messages of each queue
-        and start or join them too.
+    def take(self, *, first: tuple[str, str, str] | None, most: Mapping[str, int]) -> list[Taken]:
+        """Start or join `first` (queue, task and task id of a message in hand; None if a token of `READY` has woken the worker),
+        then pop up to `most` messages of each queue and start or join them too.
 
         A part that was sent again is taken alone, because it may be the one that ended its worker.  A message of Celery stays
         at the head of its queue.
         """
-        flat = self._run("take", list(most), [*first, *most.values()])
+        flat = self._run("take", list(most), [*(first or ("", "", "")), *most.values()])
         return [self._taken(*message) for message in flat]
 
     def report_all(

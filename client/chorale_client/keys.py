@@ -21,6 +21,8 @@
 |                              |            | coalescing key; expires                                        |
 | chorale:signing              | string     | the key of the workers' signatures (32 random bytes), unless   |
 |                              |            | `CHORALE_SIGNING_KEY` is set                                   |
+| chorale:ready                | list       | a token for each chord whose parts wait; it wakes one worker   |
+|                              |            | that serves several branches, which then takes all parts       |
 | chorale:quarantine           | hash       | malformed entries that the sweeper has deleted: why, by id;    |
 |                              |            | expires                                                        |
 | chorale:generation:<ns>      | string     | the corpus generation (SQL is the truth)                       |
@@ -106,6 +108,7 @@ CALLBACK_LEASE = "chorale:outbox:callback_lease"
 COALESCING = "chorale:coalescing:"
 FOLLOWERS = "chorale:followers:"
 SIGNING = "chorale:signing"
+READY = "chorale:ready"
 QUARANTINE = "chorale:quarantine"
 GENERATION = "chorale:generation:"
 RULES = "chorale:rules"

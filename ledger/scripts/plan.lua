@@ -53,7 +53,7 @@ local function put(field, value)
   fields[#fields + 1] = field
   fields[#fields + 1] = value
 end
-local parts, moment = {}, join_at
+local parts, moment, is_pushed = {}, join_at, false
 for i = 8, #ARGV, 8 do
   local branch, queue, limit_ms, resend_ms, hedge_ms, lease_ms, decisive, message = unpack(ARGV, i, i + 7)
   put('limit:' .. branch, now + limit_ms)
@@ -66,8 +66,15 @@ for i = 8, #ARGV, 8 do
   end
   if tonumber(lease_ms) > 0 then put('lease:' .. branch, lease_ms) end
   if decisive ~= '' then put('decisive:' .. branch, 1) end
-  if message ~= '' then redis.call('LPUSH', queue, message) end
+  if message ~= '' then
+    redis.call('LPUSH', queue, message)
+    is_pushed = true
+  end
   parts[#parts + 1] = '[["' .. id .. ':' .. branch .. '",null],null]'
+end
+if is_pushed then
+  redis.call('LPUSH', READY, 1)
+  redis.call('LTRIM', READY, 0, 63) -- perhaps no worker waits for tokens
 end
 put('left', #parts)
 redis.call('HSET', KEYS[1], unpack(fields))

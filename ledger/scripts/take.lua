@@ -2,7 +2,8 @@
 -- Celery stays at the head of its queue, and one that runs alone too: the worker takes it next.
 -- calls  start, join
 -- KEYS  queues
--- ARGV  the queue, task and id of the message that the worker already has; then for each queue, how many to take
+-- ARGV  the queue, task and id of the message that the worker already has, each '' if a token has woken it; then for each queue,
+--       how many to take
 -- ->    {queue, message or '' for the one that the worker already has, answer}...
 --       answer: of `start` or `join`; {} if nobody waits for the branch; false if the first message is for neither
 local out = {}
@@ -44,22 +45,40 @@ local function take(queue, message, one)
   out[#out + 1] = { queue, message, answer }
 end
 
-local first = step(ARGV[2], ARGV[3])
-take(ARGV[1], '', first)
-if runs_alone(first) then return out end
-for i, queue in ipairs(KEYS) do
-  for _ = 1, ARGV[3 + i] do
+-- A worker with a message in hand takes one that must come alone next; a worker with none takes it now.
+local function take_queue(queue, most)
+  for _ = 1, most do
     local message = redis.call('RPOP', queue)
-    if not message then break end
+    if not message then return false end
     local one = read(message)
     local is_alone = runs_alone(one)
-    if is_alone or not one then
-      redis.call('RPUSH', queue, message)
-      if is_alone then return out end
-      break
-    else
+    if one and not is_alone then
       take(queue, message, one)
+    elseif #out == 0 then
+      take(queue, message, one)
+      return true
+    else
+      redis.call('RPUSH', queue, message)
+      return is_alone
     end
+  end
+  return false
+end
+
+local is_woken = ARGV[2] == ''
+local first = step(ARGV[2], ARGV[3])
+if not is_woken then take(ARGV[1], '', first) end
+if runs_alone(first) then return out end
+for i, queue in ipairs(KEYS) do
+  if take_queue(queue, ARGV[3 + i]) then break end
+end
+if is_woken then
+  local left = 0
+  for _, queue in ipairs(KEYS) do left = left + redis.call('LLEN', queue) end
+  if left == 0 then
+    redis.call('DEL', READY) -- further tokens would wake workers for nothing
+  elseif redis.call('LLEN', READY) == 0 then
+    redis.call('LPUSH', READY, 1)
   end
 end
 return out

@@ -21,6 +21,8 @@ from typing import Any
 from celery import Celery, signals
 from celery.exceptions import WorkerShutdown, WorkerTerminate
 from celery.worker import state
+from chorale_client.keys import READY
+from chorale_client.wire_names import QUEUE_FUSION
 from kombu.utils.json import dumps
 from pydantic_core import from_json
 from redis import Redis
@@ -72,6 +74,8 @@ class BatchConsumer:
     """The names of the tasks that come past Celery."""
     most: Mapping[str, int]
     """How many messages of each queue the worker takes at once; a message of a queue with 1 is taken alone."""
+    has_tokens: bool
+    """Whether the planner pushes a token for each chord."""
     run: Callable[[Sequence[TakenMessage], Sequence[Snapshot], float], None]
     """Works on what was taken: the parts of branches, the joined requests, and the monotonic clock before the join."""
 
@@ -97,6 +101,31 @@ class BatchConsumer:
             log.warning("not taken", task_id=task_id, error=str(error)[:200])
             deliver(payload, queue)
             return
+        self._work_on_taken(taken, payload, begun_s, deliver)
+
+    def take_waiting(self, deliver: Deliver) -> None:
+        """Work on the messages that wait in the queues, after a token of `keys.READY` or a second without one."""
+        begun_s = time.monotonic()
+        try:
+            taken = self.ledger.take(first=None, most=self._together)
+        except RedisError as error:
+            log.warning("not taken", error=str(error)[:200])
+            return
+        self._work_on_taken(taken, {}, begun_s, deliver)
+
+    def waits_on(self, queues: Sequence[str]) -> list[str]:
+        """The lists on which the worker waits: tokens in place of the queues of several branches that it takes together.
+
+        Each message of a chord would otherwise wake another replica, which embeds the question once more.
+        """
+        woken = self._together.keys() - {QUEUE_FUSION} if self.has_tokens else set()
+        if len(woken) < 2:
+            return list(queues)
+        return [READY, *(queue for queue in queues if queue not in woken)]
+
+    def _work_on_taken(
+        self, taken: Sequence[Taken], payload: Payload, begun_s: float, deliver: Deliver
+    ) -> None:
         ours, others = self._read_all(taken, payload)
         try:
             self._work_on(ours, begun_s)

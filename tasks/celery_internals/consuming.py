@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from queue import Empty
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ from celery.exceptions import InvalidTaskError, NotRegistered, WorkerLostError
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.state import maybe_shutdown
 from chorale_client.connections.failover import follow_primary
+from chorale_client.keys import READY
 from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_DELETE, TASK_INDEX, TASK_RETRIEVE
 from kombu import Connection as KombuConnection
 from kombu.exceptions import ContentDisallowed
@@ -237,9 +239,20 @@ class Channel(redis.Channel):
         with self.conn_or_acquire() as client:
             return int(client.llen(queue))
 
+    @property
+    def active_queues(self) -> list[str]:
+        queues: list[str] = super().active_queues
+        intake = self.connection.intake
+        return queues if intake is None else intake.waits_on(queues)
+
     def _brpop_read(self, **options: Any) -> Any:
         try:
             return super()._brpop_read(**options)  # type: ignore[no-untyped-call]  # kombu has few
+        except Empty:
+            # A message may have come without a token: put back by a worker that stopped, or sent by another program.
+            if READY in self.active_queues:
+                self.connection._deliver(1, READY)
+            raise
         except (ValueError, RecursionError) as error:
             _drop("queue", error)
             return True
@@ -255,7 +268,10 @@ class Transport(redis.Transport):
         if queue in CALLERS and not _is_callers(message, CALLERS[queue]):
             _drop(queue, PermissionError("not a task of this queue"))
             return
-        if self.intake is not None and isinstance(message, dict):
+        if queue == READY:
+            if self.intake is not None:
+                self.intake.take_waiting(self._deliver_to_celery)
+        elif self.intake is not None and isinstance(message, dict):
             self.intake.take(message, queue, self._deliver_to_celery)
         else:
             self._deliver_to_celery(message, queue)

@@ -42,7 +42,9 @@ def make_intake(app: Celery, queues: Sequence[str]) -> BatchConsumer:
     # A task that was registered in place of ours is Celery's.
     tasks = [name for name, task in app.tasks.items() if getattr(task.run, "__func__", None) in own]
     most = _most(resources, queues)
-    return BatchConsumer(app, resources.ledger, resources.redis, tasks, most, _run(app, most))
+    return BatchConsumer(
+        app, resources.ledger, resources.redis, tasks, most, resources.settings.lean, _run(app, most)
+    )
 
 
 def _most(resources: Resources, queues: Sequence[str]) -> dict[str, int]:

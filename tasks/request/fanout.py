@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from celery import Celery, chord
 from celery.canvas import Signature
+from chorale_client.keys import READY
 from chorale_client.ledger import Accepted, CallersLedger
 from chorale_client.message_template import Template, rendered_by_celery
 from chorale_client.request import Request
@@ -125,7 +126,9 @@ class Fanout:
         callback = self._fuse_signature(request_id)
         if self.is_lean:
             message = self._part_message(request_id, branch, callback, attempt=attempt)
-            self._app.backend.client.lpush(branch.queue, message)
+            client = self._app.backend.client
+            client.lpush(branch.queue, message)
+            client.lpush(READY, 1)
         else:
             signature = self._part_signature(request_id, branch, attempt)
             signature.apply_async(group_id=request_id, chord=callback)

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 from chorale_client import Request
-from chorale_client.keys import GROUP_RESULT, OUTBOX, SWEEPER, entry_key, result_key
+from chorale_client.keys import GROUP_RESULT, OUTBOX, READY, SWEEPER, entry_key, result_key
 from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.request_factory import request_json
 from redis import Redis
@@ -114,7 +114,7 @@ def test_an_end_leaves_only_results_and_outbox_and_its_date_is_the_servers(
     done = datetime.fromisoformat(json.loads(real.callers.result(request_.request_id) or b"")["date_done"])
     assert before <= done.timestamp() < after + 1
     assert done.tzinfo == UTC
-    real.redis.delete("queue.bm25", "queue.vector")
+    real.redis.delete("queue.bm25", "queue.vector", READY)
     request_id = request_.request_id
     results = {result_key(name) for name in (request_id, f"{request_id}:bm25", f"{request_id}:vector")}
     left = {OUTBOX, GROUP_RESULT + request_id, *results}

@@ -23,7 +23,7 @@ def test_messages_for_celery_are_put_back_when_celery_loses_its_connection() -> 
     )
     redis: Any = SimpleNamespace(rpush=lambda queue, message: put_back.append((queue, json.loads(message))))
     app: Any = SimpleNamespace(tasks={TASK: SimpleNamespace(name=TASK)})
-    consumer = BatchConsumer(app, ledger, redis, [TASK], {QUEUE: 16}, lambda *_: None)
+    consumer = BatchConsumer(app, ledger, redis, [TASK], {QUEUE: 16}, False, lambda *_: None)
 
     def deliver(*_: object) -> None:
         raise ConnectionError
