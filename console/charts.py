@@ -11,8 +11,8 @@ from chorale_client.wire_names import Stage
 
 from evaluation.movements import RankedHit
 
-COLUMN, ROW, TOP, LEFT = 130, 22, 34, 60
-DEEPEST = 20
+COLUMN, ROW, TOP, LEFT = 130, 20, 30, 60
+DEEPEST = 8
 """Later ranks are drawn in one row below."""
 LANES_WIDTH = 600
 _SEARCH = f"{Stage.SEARCH}."
@@ -97,9 +97,11 @@ def fused_score(hit: RankedHit) -> float:
 
 
 def lanes(stages: Sequence[Mapping[str, Any]], deadline_ms: float) -> dict[str, Any]:
-    """A bar for each stage whose time is known.  A branch without an answer has one until the waiting ended, and one that was sent
-    again also has its first run.  The deadline is drawn if the stages reach half of the way to it."""
-    timed = [(stage, begun_ms) for stage in stages if (begun_ms := _begun_ms(stage)) is not None]
+    """A bar for each stage whose time is known.  A branch without an answer has one until the waiting ended, from the beginning if
+    no worker began it; one that was sent again also has its first run.  The deadline is drawn if the stages reach half of the
+    way to it."""
+    begun = [(stage, _begun_ms(stage)) for stage in stages]
+    timed = [(stage, begun_ms) for stage, begun_ms in begun if begun_ms is not None]
     after = (begun_ms for stage, begun_ms in timed if not stage["stage"].startswith(_SEARCH))
     last = max((begun_ms + stage.get("ms", 0.0) for stage, begun_ms in timed), default=0.0)
     waited_ms = min(after, default=last)
@@ -110,7 +112,11 @@ def lanes(stages: Sequence[Mapping[str, Any]], deadline_ms: float) -> dict[str, 
         return {"x": round(begun_ms * scale, 2), "width": round(max(2.0, ms * scale), 2)}
 
     rows = []
-    for stage, begun_ms in timed:
+    for stage, known_ms in begun:
+        is_missing = stage["stage"].startswith(_SEARCH) and stage.get("status") == "failed"
+        if known_ms is None and not is_missing:
+            continue
+        begun_ms = known_ms or 0.0
         has_answered = stage.get("start_ms") is not None
         ms = stage.get("ms", 0.0) if has_answered else max(0.0, waited_ms - begun_ms)
         first_ms, again_ms = stage.get("first_start_ms"), stage.get("sent_again_ms")
@@ -121,6 +127,7 @@ def lanes(stages: Sequence[Mapping[str, Any]], deadline_ms: float) -> dict[str, 
             {
                 "stage": stage["stage"],
                 "status": stage.get("status", "ok"),
+                "has_begun": known_ms is not None,
                 "has_answered": has_answered,
                 "start_ms": begun_ms,
                 "ms": ms,

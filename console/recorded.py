@@ -31,7 +31,7 @@ WEIGHT = "weight."
 """Before the name of a branch, the parameter of its weight."""
 _SHOWN = 20
 """Hits of a list."""
-_CHART = 10
+_CHART = 8
 _FILTERS = ("status", "correlation_id", "namespace", "missing", "begins")
 
 

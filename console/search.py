@@ -13,6 +13,7 @@ from chorale_client.answer import Answer, Hit, QuestionAnswer, Snippet
 from chorale_client.errors import ChoraleError, InvalidRequest, describe_faults
 from chorale_client.request import Request
 from chorale_client.request_factory import make_request
+from chorale_client.wire_names import consequence
 from pydantic import ValidationError
 
 from api.feedback import record, recorded_row
@@ -30,13 +31,15 @@ from records.judgements.store import grades_of
 from records.keys.grant import OutOfScope
 from records.keys.redaction import redacted, unknown_namespace
 
-PARAMETERS = ("q", "namespace", "configuration", "top_k", "timeout_s", "filters")
+PARAMETERS = ("q", "namespace", "configuration", "top_k", "timeout_s", "filters", "live")
 """Those of the page's address."""
 INCLUDE = ("ids", "metadata", "snippets", "explanation")
 NAMESPACES_S = 2.0
 """How long a page waits for the names of the namespaces."""
-_CHART = 10
-"""Hits of the chart."""
+_CHART = 8
+"""Hits of the chart, which takes less than a third of the first screen."""
+_FACETS, _FACET_CHARS = 12, 60
+"""Most values of a hit's metadata that a click makes a filter, and the longest."""
 MEANINGS = {0: "does not fit", 1: "touches it", 2: "helps", 3: "is the answer"}
 """Of the grades."""
 
@@ -65,7 +68,7 @@ async def show(visit: Visit) -> dict[str, Any]:
             data["error"] = str(error)
         else:
             data["error"] = unknown_namespace(answer, visit.session.grant.sees_namespace)
-            data["answer"] = None if data["error"] else answer_view(redacted(answer))
+            data["answer"] = None if data["error"] else answer_view(redacted(answer), request.filters)
             data["grades"] = await _grades(visit, answer.request_id)
     return data
 
@@ -166,7 +169,7 @@ def request_of(form: Mapping[str, str], request_id: str) -> Request:
     return make_request(form["q"], **options)
 
 
-def answer_view(answer: Answer) -> dict[str, Any]:
+def answer_view(answer: Answer, filters: Mapping[str, Any]) -> dict[str, Any]:
     question = answer.questions[0] if answer.questions else QuestionAnswer(status=answer.status)
     with_hits = dict.fromkeys(name for hit in question.hits for name in hit.branches)
     searched = _searched(answer) or list(with_hits)
@@ -180,7 +183,7 @@ def answer_view(answer: Answer) -> dict[str, Any]:
         "degraded": degraded_view(answer),
         "warnings": list(answer.warnings),
         "branches": branches,
-        "hits": [hit_view(hit, row) for hit, row in zip(question.hits, bars, strict=True)],
+        "hits": [hit_view(hit, row, filters) for hit, row in zip(question.hits, bars, strict=True)],
         "chart": _chart(question.hits[:_CHART], branches),
     }
 
@@ -193,19 +196,31 @@ def _searched(answer: Answer) -> list[str]:
 def degraded_view(answer: Answer) -> list[dict[str, Any]]:
     """What is missing, why, and the milliseconds that it had."""
     ms = {line.stage: line.ms for line in answer.stages}
-    return [
-        {"where": part.where, "reason": part.reason, "detail": part.detail, "ms": ms.get(part.where)}
-        for part in answer.degraded
-    ]
+    return [_missing(part.where, part.reason, part.detail, ms.get(part.where)) for part in answer.degraded]
+
+
+def _missing(where: str, reason: str, detail: str, ms: float | None) -> dict[str, Any]:
+    known = consequence(reason)
+    return {
+        "where": where,
+        "reason": reason,
+        "detail": detail,
+        "meaning": known.when,
+        "may_pass": known.retry_worth_it,
+        "ms": ms,
+    }
 
 
 def recorded_degraded(row: RequestRow) -> list[dict[str, Any]]:
     """The same of a request in the trail."""
     ms = {line["stage"]: line.get("ms") for line in row.stages}
-    return [{"detail": "", "ms": ms.get(part["where"]), **part} for part in row.degraded]
+    return [
+        _missing(part["where"], part["reason"], part.get("detail", ""), ms.get(part["where"]))
+        for part in row.degraded
+    ]
 
 
-def hit_view(hit: Hit, bars: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def hit_view(hit: Hit, bars: Sequence[Mapping[str, Any]], filters: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **fields_of(
             hit, "rank", "document_id", "passage_id", "score", "score_kind", "boosts", "pinned", "metadata"
@@ -213,12 +228,27 @@ def hit_view(hit: Hit, bars: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "title": hit.title or hit.document_id,
         "url": hit.url if (hit.url or "").startswith(("http://", "https://")) else None,
         "fused_score": fused_score(hit),
+        "facets": _facets(hit.metadata or {}, filters),
         "bars": bars,
         "boost": prod(hit.boosts.values()),
         "rerank": hit.rerank and fields_of(hit.rerank, "stage", "score"),
         "folded": [fields_of(copy, "document_id", "why") for copy in hit.folded],
         "snippet": marked(hit.snippet),
     }
+
+
+def _facets(metadata: Mapping[str, Any], filters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The short values of a hit's metadata, each with the filters of the search and itself."""
+    values = [
+        (name, value)
+        for name, listed in metadata.items()
+        for value in (listed if isinstance(listed, list) else [listed])
+        if isinstance(value, str | int | float) and len(str(value)) <= _FACET_CHARS
+    ]
+    return [
+        {"name": name, "value": value, "filters": json.dumps({**filters, name: value}, ensure_ascii=False)}
+        for name, value in values[:_FACETS]
+    ]
 
 
 def marked(snippet: Snippet | None) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-// Keyboard, sliders' figures, and polling that rests while the tab is hidden.
+// Keyboard, sliders' figures, order of tables, and polling that rests while the tab is hidden.
 "use strict";
 
 const rows = () => [...document.querySelectorAll("[data-row]")];
@@ -40,13 +40,59 @@ document.addEventListener("submit", (event) => {
   if (question && !confirm(question)) event.preventDefault();
 });
 
-for (const part of document.querySelectorAll("[data-refresh-s]")) {
-  setInterval(() => {
-    const target = `#${part.id}`;
-    if (document.hidden || !document.querySelector(`${target}[data-refresh-s]`)) return;
-    htmx.ajax("GET", location.href, { source: target, target, select: target, swap: "outerHTML" });
-  }, 1000 * Number(part.dataset.refreshS));
+document.addEventListener("change", (event) => {
+  if ("submits" in event.target.dataset) event.target.form.requestSubmit();
+});
+
+function refresh(part) {
+  const target = `#${part.id}`;
+  if (document.hidden || !document.querySelector(`${target}[data-refresh-s]`)) return;
+  htmx.ajax("GET", location.href, { source: target, target, select: target, swap: "outerHTML" });
 }
+
+for (const part of document.querySelectorAll("[data-refresh-s]")) {
+  setInterval(refresh, 1000 * Number(part.dataset.refreshS), part);
+  document.addEventListener("visibilitychange", () => refresh(part));
+}
+
+// A click on the head of a column sorts the rows, numbers as numbers; the order stays when the page refreshes.
+const orders = {};
+
+function value(tableRow, column) {
+  const text = tableRow.cells[column]?.textContent.trim() ?? "";
+  const number = parseFloat(text);
+  return Number.isNaN(number) || /[a-z]|\d-\d/i.test(text) ? text : number;
+}
+
+function sort(table, name) {
+  const [column, direction] = orders[name];
+  const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b)));
+  const sorted = [...table.tBodies[0].rows].sort((a, b) => direction * compare(value(a, column), value(b, column)));
+  table.tBodies[0].append(...sorted);
+  for (const head of table.tHead.rows[0].cells) head.removeAttribute("aria-sort");
+  table.tHead.rows[0].cells[column].ariaSort = direction > 0 ? "ascending" : "descending";
+}
+
+function makeSortable() {
+  document.querySelectorAll("table:has(tbody > tr[data-row])").forEach((table, place) => {
+    const name = `${location.pathname} ${place}`;
+    for (const [column, head] of [...table.tHead.rows[0].cells].entries()) {
+      if (head.querySelector("button")) continue;
+      const button = document.createElement("button");
+      button.className = "sort";
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const [before, direction] = orders[name] ?? [];
+        orders[name] = [column, before === column ? -direction : 1];
+        sort(table, name);
+      });
+    }
+    if (name in orders) sort(table, name);
+  });
+}
+makeSortable();
+document.addEventListener("htmx:afterSettle", makeSortable);
 
 // An expired session answers with the login page, which belongs into the whole window.
 document.addEventListener("htmx:beforeSwap", (event) => {

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from inspect import signature
-from json import loads
+from json import dumps, loads
 from typing import Any
 
 import httpx
@@ -26,7 +26,7 @@ from records.keys.grant import SCOPES
 from records.keys.key_store import KeyStore, parts_of
 from tests.integration.api.test_audit import search, wait_listed
 from tests.support.faults.moments import joining_without_one_branch
-from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
 
@@ -210,6 +210,47 @@ def test_a_degraded_answer_names_branch_reason_and_says_that_the_rest_is_valid(
     assert "<code>search.hyde</code>" in page
     assert (data["status"], data["hits"][0]["document_id"]) == ("degraded", "bread")
     assert [part["where"] for part in data["degraded"]] == ["search.hyde"]
+
+
+def test_a_failed_search_says_what_failed_and_what_to_do(
+    operator: httpx.Client, api_pipeline: RunningPipeline
+) -> None:
+    workers = [name for name in api_pipeline.processes if name != "sweeper"]
+    for worker in workers:
+        api_pipeline.pause(worker)
+    try:
+        parameters = {"q": "How is bread baked?", "namespace": "default", "timeout_s": "0.5"}
+        page = operator.get("/console/search", params=parameters).text
+    finally:
+        for worker in workers:
+            api_pipeline.resume(worker)
+    assert "This search failed: no branch has answered." in page
+    assert "What is shown is valid" not in page
+    assert "not_started — no worker planned it in time" in page
+    assert "Search again, perhaps with a later deadline." in page
+    assert '<a href="/console/health">Health</a> shows which workers' in page
+
+
+def test_a_value_of_a_hit_s_metadata_is_a_filter_that_one_click_adds(
+    operator: httpx.Client, api_pipeline: RunningPipeline
+) -> None:
+    for topic, name in (("food", "bread"), ("law", "deposit")):
+        api_pipeline.index({name: CORPUS[name]}, namespace="facets", topic=topic, year=2026, tags=["a", "b"])
+    filters = {"year": {"gte": 2000}}
+    options = {"namespace": "facets", "filters": dumps(filters)}
+    hit, *others = asked(operator, "How is bread baked?", **options)["hits"]
+    facets = [(facet["name"], facet["value"], loads(facet["filters"])) for facet in hit["facets"]]
+    assert facets == [
+        ("topic", "food", {**filters, "topic": "food"}),
+        ("year", 2026, {"year": 2026}),
+        ("tags", "a", {**filters, "tags": "a"}),
+        ("tags", "b", {**filters, "tags": "b"}),
+    ]
+    assert [other["document_id"] for other in others] == ["deposit"]
+    options["filters"] = hit["facets"][0]["filters"]
+    assert [hit["document_id"] for hit in asked(operator, "How is bread baked?", **options)["hits"]] == [
+        "bread"
+    ]
 
 
 def test_the_page_s_search_can_be_copied_for_a_terminal_for_python_and_for_celery(

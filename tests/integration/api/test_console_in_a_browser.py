@@ -180,6 +180,51 @@ def test_a_page_that_nobody_looks_at_asks_for_nothing(visitor: Visitor) -> None:
     assert asked == []
 
 
+def test_a_column_s_head_sorts_the_rows_and_the_order_outlives_a_refresh(visitor: Visitor) -> None:
+    page = visitor.page
+    for question in ("How is bread baked?", "Who pays for repairs?", "What is a deposit?"):
+        search(page, question)
+        page.goto(page.url.partition("?")[0])
+    page.clock.install()
+    page.goto(page.url.replace("/search", "/requests"))
+    expect(page.locator("#requests tbody tr")).not_to_have_count(0)
+    head = page.get_by_role("columnheader", name="ms")
+
+    def figures() -> list[int]:
+        return [int(text) for text in page.locator("#requests tbody tr td:nth-child(4)").all_inner_texts()]
+
+    head.get_by_role("button").click()
+    assert figures() == sorted(figures())
+    expect(head).to_have_attribute("aria-sort", "ascending")
+    head.get_by_role("button").click()
+    with page.expect_response("**/console/requests"):
+        page.clock.run_for(10_000)
+    expect(head).to_have_attribute("aria-sort", "descending")
+    assert figures() == sorted(figures(), reverse=True)
+
+
+def test_results_follow_the_typing_where_the_visitor_wants_that(visitor: Visitor) -> None:
+    page = visitor.page
+    page.goto(f"{page.url}?q=bread&namespace=default")
+    page.get_by_label("Search while I type").check()
+    expect(page.locator("#hit-1")).to_contain_text("bread")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_label("Question").press_sequentially("repairs", delay=20)
+    page.get_by_label("Question").fill("Who pays for repairs?")
+    expect(page.locator("#hit-1")).to_contain_text("repairs")
+    assert len(asked) < 8, "the page waits for a pause in the typing"
+    assert "q=Who+pays" in page.url or "q=Who%20pays" in page.url
+
+
+def test_the_chart_of_ranks_takes_less_than_a_third_of_the_first_screen(visitor: Visitor) -> None:
+    visitor.page.set_viewport_size({"width": 1440, "height": 900})
+    search(visitor.page, "How is bread baked?")
+    box = visitor.page.locator("svg.ranks").bounding_box()
+    assert box is not None
+    assert box["height"] <= 0.3 * 900
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)], ids=["window", "phone"])
 def test_every_page_obeys_the_rules_of_accessibility_and_fits_the_window(
     chromium: Browser, api: HttpApi, scheme: str, width: int

@@ -146,8 +146,11 @@ def test_the_lane_of_a_branch_without_an_answer_ends_with_the_waiting() -> None:
         {"stage": "fuse", "start_ms": 90.0, "ms": 10.0},
     ]
     rows = lanes(stages, 100.0)["rows"]
-    assert [(row["stage"], row["start_ms"], row["ms"], row["has_answered"]) for row in rows] == [
-        ("search.bm25", 3.0, 5.0, True),
-        ("search.vector", 10.0, 80.0, False),
-        ("fuse", 90.0, 10.0, True),
+    assert [
+        (row["stage"], row["start_ms"], row["ms"], row["has_begun"], row["has_answered"]) for row in rows
+    ] == [
+        ("search.bm25", 3.0, 5.0, True, True),
+        ("search.vector", 10.0, 80.0, True, False),
+        ("search.hyde", 0.0, 90.0, False, False),
+        ("fuse", 90.0, 10.0, True, True),
     ]
