@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from tests.support.servers.redis_server import RedisServer, bundled_redis
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 # Threads of two pytest processes that wait for each other take most of two cores.
 limit_threads()
+# The collection of tests frees next to nothing, and the garbage collector would take half of its time.
+gc.disable()
 
 pytest_plugins = [
     "tests.support.run.reaper",
@@ -23,6 +26,11 @@ pytest_plugins = [
     "tests.support.run.folder_scheduling",
     "tests.support.run.passed_before",
 ]
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
