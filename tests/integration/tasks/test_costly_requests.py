@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import pytest
 from chorale_client.keys import BREAKER, DURATIONS
-from chorale_client.wire_names import Status
+from chorale_client.keys import SERVED as IS_SERVED
+from chorale_client.wire_names import QUEUE_BULK, Status
 
+from tasks.branches.branch_task import BranchTask
+from tasks.request import search
 from tests.support.pipelines.bulk import BULK, SERVED
+from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
-
-pytestmark = pytest.mark.slow
 
 HOLD, LAST, BEGUN = "test:hold", "test:last", "test:begun"
 HELD = f"""
 import os, time
 from itertools import count
 from redis import Redis
-from inference.backends import TwoPrecisions
 
 numbers = count(1)
 
@@ -53,6 +57,7 @@ def held() -> Iterator[RunningPipeline]:
         yield running
 
 
+@pytest.mark.slow
 def test_64_questions_with_8_documents_each_degrade_no_other_request_and_open_no_breaker() -> None:
     with held() as served:
         served.start("all", queue=SERVED)
@@ -71,6 +76,7 @@ def test_64_questions_with_8_documents_each_degrade_no_other_request_and_open_no
         assert {redis.llen(DURATIONS + branch) for branch in ("bm25", "vector", "hyde")} == {25}
 
 
+@pytest.mark.slow
 def test_without_a_bulk_worker_the_usual_workers_answer_a_costly_request() -> None:
     with RedisServer() as server, RunningPipeline(server, queues=[], sweeper=True) as running:
         running.index()
@@ -78,3 +84,28 @@ def test_without_a_bulk_worker_the_usual_workers_answer_a_costly_request() -> No
         running.wait_ready()
         answer = running.client().retrieve(COSTLY[:8], timeout_s=60)
         assert (answer.status, len(answer.questions)) == (Status.COMPLETE, 8)
+
+
+def test_once_its_time_is_over_a_branch_searches_no_more_questions_of_a_costly_request(
+    here: OneProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded: list[int] = []
+    vector = here.resources.encoder.questions.embed_questions(["who pays?"])
+
+    def embed(texts: list[str], **_: object) -> Any:
+        embedded.append(len(texts))
+        return vector.repeat(len(texts), axis=0)
+
+    monkeypatch.setattr(here.resources.encoder.questions, "embed_questions", embed)
+    # The time of a branch is over once it has embedded twice.
+    monkeypatch.setattr(
+        search, "BranchTask", partial(BranchTask, clock=lambda: time.monotonic() + 20 * len(embedded))
+    )
+    here.redis.set(IS_SERVED + QUEUE_BULK, 1)
+    variants = [{"kind": "semantic", "text": f"{DOCUMENT} {number}"} for number in range(7)]
+    questions = [{"text": f"who pays {number}?", "variants": variants} for number in range(32)]
+    answer = here.ask(questions, timeout_s=30, cache="bypass")
+    here.redis.delete(IS_SERVED + QUEUE_BULK)
+    assert embedded == [4 * 8, 4 * 8]
+    reasons = {(each.where, each.reason, each.detail) for each in answer.degraded}
+    assert ("search.vector", "budget", "no time for 24 of 32 questions") in reasons
