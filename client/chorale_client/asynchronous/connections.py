@@ -50,6 +50,10 @@ def checking(kind: Any) -> Any:
     return Checked
 
 
+def _ping() -> Exchange[None]:
+    yield [("PING",)]
+
+
 _ends_at_s: ContextVar[float] = ContextVar("ends_at_s", default=math.inf)
 
 
@@ -82,7 +86,8 @@ class Commands:
     async def connect(self) -> None:
         """Returns when a connection is open."""
         if idle.now_s() - self._heard_at_s > idle.IDLE_S:
-            await self._send([("PING",)])
+            # In a task of its own: redis-py writes under asyncio.wait_for, which loses cancellations in Python 3.11.
+            await self.run_exchange(_ping())
 
     async def run_exchange(self, steps: Exchange[T], when_late: Callable[[T], None] | None = None) -> T:
         """The outcome of the steps.  If the caller is cancelled, they go on, and `when_late` gets the outcome."""
