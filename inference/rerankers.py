@@ -29,7 +29,7 @@ class OnnxReranker(PairReranker):
         path = self.model.transformer / "model.safetensors"
         if path not in self.weight_files():
             raise ModelMissing(f"{self.model.folder} has no model.safetensors; use 'sentence_transformers'")
-        # ONNX and its runtime take .25 s to import; a fingerprint needs neither.
+        # ONNX Runtime takes long to import; a fingerprint needs neither.
         from safetensors import safe_open
 
         from inference.onnx.graph import classifier_graph, under

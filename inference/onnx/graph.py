@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
 
+from inference.onnx.messages import FLOAT, INT32, model, node, port, tensor
 from inference.onnx.shape import ACTIVATIONS, BertShape
 
 Read = Callable[[str], NDArray[Any]]
@@ -25,15 +24,14 @@ Read = Callable[[str], NDArray[Any]]
 
 OPSET = 17
 CONTRIB = "com.microsoft"
-IR_VERSION = 9
-"""ONNX Runtime 1.20, the oldest version that we allow, reads this version."""
 
 
 @dataclass(slots=True)
 class BertGraph:
-    """The graph, and its weights by name, which ONNX Runtime receives separately."""
+    """The graph as an ONNX file, and its weights by name, which ONNX Runtime receives separately: so 90 MB are not copied through
+    a protobuf, whose limit is 2 GB."""
 
-    model: onnx.ModelProto
+    model: bytes
     weights: dict[str, NDArray[Any]]
 
 
@@ -42,8 +40,8 @@ class Builder:
     precision: str
     in_fp32: tuple[str, ...] = ()
     """Matrices whose names end so stay in fp32."""
-    constants: list[TensorProto] = field(default_factory=list)
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    constants: list[bytes] = field(default_factory=list)
+    nodes: list[bytes] = field(default_factory=list)
     weights: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def weight(self, name: str, value: NDArray[Any]) -> str:
@@ -52,12 +50,12 @@ class Builder:
 
     def constant(self, name: str, value: NDArray[Any]) -> str:
         """Put a value into the graph itself, where shape inference can read it."""
-        self.constants.append(numpy_helper.from_array(value, name))
+        self.constants.append(tensor(name, value, has_data=True))
         return name
 
     def op(self, kind: str, inputs: list[str], *, domain: str = "", output: str = "", **settings: Any) -> str:
         name = output or f"{kind}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, inputs, [name], name=name, domain=domain, **settings))
+        self.nodes.append(node(kind, inputs, [name], name=name, domain=domain, **settings))
         return name
 
     def fused(self, kind: str, inputs: list[str], **settings: Any) -> str:
@@ -106,19 +104,15 @@ def encoded(
 
 def finished(build: Builder, inputs: list[str], output: str, output_shape: list[str]) -> BertGraph:
     """The graph that was built: int32 inputs of shape (batch, length), one float32 output."""
-    graph = helper.make_graph(
+    promised = [tensor(name, value, has_data=False) for name, value in build.weights.items()]
+    file = model(
         build.nodes,
-        "bert",
-        [helper.make_tensor_value_info(name, TensorProto.INT32, ["batch", "length"]) for name in inputs],
-        [helper.make_tensor_value_info(output, TensorProto.FLOAT, output_shape)],
-        initializer=build.constants + [_promise(name, value) for name, value in build.weights.items()],
+        [*build.constants, *promised],
+        [port(name, INT32, ["batch", "length"]) for name in inputs],
+        port(output, FLOAT, output_shape),
+        {"": OPSET, CONTRIB: 1},
     )
-    model = helper.make_model(
-        graph,
-        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)],
-        ir_version=IR_VERSION,
-    )
-    return BertGraph(model, build.weights)
+    return BertGraph(file, build.weights)
 
 
 def under(prefix: str, read: Read) -> Read:
@@ -144,7 +138,7 @@ def _embeddings(build: Builder, shape: BertShape, read: Read, with_segments: boo
     name = "embedded"
     # The operator requires a name for its second output, which nothing reads.
     build.nodes.append(
-        helper.make_node(
+        node(
             "EmbedLayerNormalization",
             inputs,
             [name, "unused_mask"],
@@ -203,21 +197,13 @@ def _self_attention(
         return build.fused("Attention", inputs, num_heads=shape.heads)
     projected = build.op("Add", [build.product(x, f"{name}.qkv", matrix), bias])
     outputs = [f"{projected}.{part}" for part in parts]
-    build.nodes.append(helper.make_node("Split", [projected], outputs, axis=-1))
+    build.nodes.append(node("Split", [projected], outputs, axis=-1))
     return _attention(build, shape, outputs)
 
 
 def _attention(build: Builder, shape: BertShape, projected: Sequence[str]) -> str:
     """`projected`: queries, keys and values."""
     return build.fused("MultiHeadAttention", [*projected, "", "mask"], num_heads=shape.heads)
-
-
-def _promise(name: str, value: NDArray[Any]) -> TensorProto:
-    """An initialiser without data, so that 90 MB are not copied through a protobuf (whose limit is 2 GB)."""
-    kind = helper.np_dtype_to_tensor_dtype(value.dtype)
-    tensor = TensorProto(name=name, data_type=kind, dims=value.shape, data_location=TensorProto.EXTERNAL)
-    tensor.external_data.add(key="location", value="memory")
-    return tensor
 
 
 HEADS: dict[str, tuple[str, str]] = {

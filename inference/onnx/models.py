@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 from safetensors import safe_open
 
+from inference.onnx.graph import BertGraph, bert_graph
 from inference.onnx.shape import bert_shape, check_exact
 from inference.sentence_model import SentenceModel
 from inference.vectors import POOLINGS, normalised, pool
 from models.documents import Matrix
 from models.errors import NotConfigured
-
-if TYPE_CHECKING:
-    from inference.onnx.graph import BertGraph
 
 log = logging.getLogger("chorale.models")
 
@@ -69,9 +67,6 @@ class OnnxBert:
     def __init__(
         self, model: SentenceModel, path: Path, *, precision: str, threads: int, device: str | None
     ) -> None:
-        # ONNX takes long to import, and a model with its own ONNX file does not need it.
-        from inference.onnx.graph import bert_graph
-
         with safe_open(path, "numpy") as weights:
             prefix = encoder_prefix(weights)
 
@@ -94,7 +89,7 @@ def bert_session(
     # The session copies these values while it loads.
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in graph.weights.values()]
     options.add_external_initializers(list(graph.weights), values)
-    return open_session(graph.model.SerializeToString(), path, options, device)
+    return open_session(graph.model, path, options, device)
 
 
 def encoder_prefix(weights: Any) -> str:
