@@ -6,16 +6,27 @@ ARG PYTHON_IMAGE=python:3.12.14-slim-bookworm
 
 FROM $PYTHON_IMAGE AS packages
 ARG GROUPS="elasticsearch weaviate postgresql"
-RUN python -m venv /opt/venv
-ENV PATH=/opt/venv/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN apt-get update && apt-get install --yes --no-install-recommends binutils
+# pip and what it builds with stay here.
+RUN python -m venv /opt/build && python -m venv --without-pip /opt/venv
+ENV PATH=/opt/build/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
 # The locks first: a change of the code installs nothing anew.
 COPY requirements requirements
 RUN for group in base model $GROUPS; do \
-      pip install --no-deps --require-hashes -r requirements/$group.txt || exit 1; \
+      pip --python /opt/venv/bin/python install --no-deps --require-hashes -r requirements/$group.txt || exit 1; \
     done
 COPY client client
-RUN pip install --no-deps --no-build-isolation ./client
+RUN pip --python /opt/venv/bin/python install --no-deps --no-build-isolation ./client
+# No process needs these: what built the client, tests of packages, a second copy of ONNX Runtime for programs in C, and debuggers' symbols.
+# The libraries in *.libs were changed after they were linked, and stripping could break them.
+RUN cd /opt/venv/lib/python3*/site-packages \
+    && pip --python /opt/venv/bin/python uninstall --yes setuptools \
+    && rm -f onnxruntime/capi/libonnxruntime.so.* \
+    && find . -type d -name tests -prune -exec rm -r {} + \
+    && find . -name '*.so' -not -path '*.libs/*' -exec strip --strip-unneeded {} + \
+    && /opt/venv/bin/python -m compileall -q -j 0 . \
+    && printf '#!/bin/sh\nexec python -m cli "$@"\n' >/opt/venv/bin/chorale && chmod +x /opt/venv/bin/chorale
 
 FROM $PYTHON_IMAGE
 # Unbuffered logs; our root on the path and never the working directory.
@@ -23,6 +34,8 @@ ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHON
     GLIBC_TUNABLES=glibc.rtld.optional_static_tls=4096 \
     CHORALE_HOME=/var/lib/chorale HF_HOME=/var/lib/chorale/models HOME=/tmp
 RUN install -d -o 10001 -g 10001 -m 0700 /var/lib/chorale && install -d -o 999 -g 1000 -m 0700 /acl
+# The official base brings a pip of its own.
+RUN rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip*
 COPY --from=packages /opt/venv /opt/venv
 WORKDIR /app
 COPY . .

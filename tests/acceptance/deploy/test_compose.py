@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from celery.bin.celery import celery as celery_command
 
 from cli.local.servers import OPTIONS
 from config.settings import Settings
-from deploy.redis_acl import ROLES
+from deploy.redis_acl import ROLES, SHORTEST_PASSWORD
 from tasks.wiring.pipeline import load_pipeline
 from tests.support.command_line import parse
 
@@ -26,8 +27,8 @@ PAGE = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 ENGINES = {"redis", "elasticsearch", "weaviate", "postgresql"}
 OURS = {name: service for name, service in SERVICES.items() if name not in ENGINES}
-READERS = {name: service for name, service in OURS.items() if name != "redis-acl"}
-"""Our services that read settings and a pipeline."""
+READERS = {name: service for name, service in OURS.items() if name not in ("redis-acl", "small")}
+"""Our services that read settings and the pipeline of several machines."""
 PIPELINE = load_pipeline(ROOT / "config" / "clustered.toml")
 
 
@@ -62,6 +63,7 @@ SECRETS: dict[str, set[str]] = {
     "sweeper": {"REDIS_SWEEPER_PASSWORD", "CHORALE_SIGNING_KEY", POSTGRES, WEBHOOKS},
     "flower": {"REDIS_FLOWER_PASSWORD", "FLOWER_BASIC_AUTH"},
     "http": {"REDIS_HTTP_PASSWORD", POSTGRES, WEBHOOKS},
+    "small": {MODELS},
     "chorale": {"REDIS_OPERATOR_PASSWORD", POSTGRES, TEXTS, VECTORS, WEBHOOKS, MODELS},
 }
 """What each service is given: secret variables of .env, and the file with the keys of language models."""
@@ -130,6 +132,49 @@ def test_the_profile_postgresql_starts_no_other_engine_and_has_the_queues_of_its
     assert set(alone.queues) == set(PIPELINE.queues)
 
 
+def started(profile: str) -> set[str]:
+    """What `docker compose --profile PROFILE up` starts: what has no profile, or this one."""
+    return {name for name, service in SERVICES.items() if profile in service.get("profiles", [profile])}
+
+
+def test_the_profile_small_starts_the_embedded_profile_in_one_container_beside_which_nothing_changes() -> (
+    None
+):
+    assert started("small") == {"small"}
+    assert started("engines") == SERVICES.keys() - {"small", "chorale"}
+    assert started("postgresql") == started("engines") - {"elasticsearch", "weaviate"}
+    small = SERVICES["small"]
+    # It has no address of a server, and waits for no other service: `chorale up` starts its own Redis.
+    assert not {name for name in small["environment"] if name.endswith("_URL") or "PIPELINE" in name}
+    assert "depends_on" not in small
+    assert words(small)[:4] == ["python", "-m", "cli", "up"]
+    # Its volume is not that of the workers, whose documents are in PostgreSQL.
+    assert "small:/var/lib/chorale" in small["volumes"]
+    assert "data:/var/lib/chorale" in SERVICES["index"]["volumes"]
+
+
+def test_one_command_writes_the_logins_of_a_new_installation_and_leaves_those_of_an_older_one(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "deploy").mkdir()
+    for name in (".env.example", "deploy/dotenv.sh"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    write = ["sh", str(tmp_path / "deploy" / "dotenv.sh")]
+    subprocess.run(write, check=True)
+    dotenv = tmp_path / ".env"
+    text = dotenv.read_text("utf-8")
+    values = dict(line.split("=", 1) for line in text.splitlines() if re.match("[A-Z]", line))
+    required = set(re.findall(r"\$\{([A-Z_]+):\?", TEXT))
+    assert {name for name in required if len(values[name]) < SHORTEST_PASSWORD} == set()
+    assert len({values[name] for name in required}) == len(required)
+    assert re.fullmatch("[a-z]+:[0-9a-f]{48}", values["FLOWER_BASIC_AUTH"])
+    # All else is that of the example, and only this user can read the file.
+    assert re.sub("=([a-z]+:)?[0-9a-f]{48}$", "=", text, flags=re.MULTILINE) == EXAMPLE
+    assert dotenv.stat().st_mode & 0o777 == 0o600
+    subprocess.run(write, check=True)
+    assert dotenv.read_text("utf-8") == text
+
+
 def test_the_command_of_each_service_exists() -> None:
     for service in OURS.values():
         if words(service)[:3] == ["python", "-m", "cli"]:
@@ -155,7 +200,7 @@ def test_every_container_is_confined() -> None:
 
 def test_no_port_is_published_beyond_this_machine_and_every_engine_requires_a_login() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
-    assert len(ports) == 3
+    assert len(ports) == 4
     assert all(re.match(r"\$\{[A-Z_]+:-127\.0\.0\.1:\d+\}:\d+$", port) for port in ports)
     assert SERVICES["flower"]["environment"]["FLOWER_BASIC_AUTH"].startswith("${FLOWER_BASIC_AUTH:?")
     assert SERVICES["elasticsearch"]["environment"]["xpack.security.enabled"] == "true"
