@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m deploy.install_packages
 REQUESTS ?= 10000
 SEED ?= 1
 PROCESSES ?= 3 # many tests wait for processes, and leave half a core of two idle
-GROUPS := eval pdf office parquet postgresql elasticsearch weaviate graph neo4j tracing adapters torch dev supply-chain
+GROUPS := eval pdf office parquet postgresql elasticsearch weaviate graph neo4j mongodb tracing adapters torch dev supply-chain
 INSTALLED ?= base model
 SBOM ?= dist/chorale.cdx.json
 
@@ -81,6 +81,7 @@ elasticsearch: $(VENV)/.elasticsearch ## its client, for stores in Elasticsearch
 weaviate: $(VENV)/.weaviate ## its client, for stores in Weaviate
 graph: $(VENV)/.graph ## kglite, for graphs of documents
 neo4j: $(VENV)/.neo4j ## its driver, for graphs in Neo4j
+mongodb: $(VENV)/.mongodb ## pymongo, for texts of a source that are in MongoDB
 tracing: $(VENV)/.tracing ## OpenTelemetry's SDK and exporter, for traces of requests
 adapters: $(VENV)/.adapters ## LangChain, Haystack, LlamaIndex, LangGraph and MCP, for the adapters
 pdf: $(VENV)/.pdf ## PDFium, to index PDF files
