@@ -14,8 +14,8 @@ from pydantic import Field
 from config.model_declarations import DeclaredEncoder, RerankerDeclaration
 from models import cypher, write_words
 from models.errors import WrongDeclaration
-from models.extensions import Declared, Kinds
-from models.plan import BoostPlan
+from models.extensions import Declared, Kinds, Need
+from models.plan import BoostPlan, BranchPlan
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 QuestionType = Literal["identifier", "keyword", "sentence", "long"]
@@ -204,6 +204,11 @@ class Pipeline:
             for branch in self.branches
             if configuration.branches is None or branch.name in configuration.branches
         )
+
+    def needs_of(self, branch: BranchDeclaration | BranchPlan) -> frozenset[Need]:
+        """What the branch needs of its process."""
+        store = self.stores[branch.store]
+        return self.kinds.needs(branch.kind, store.kind, store.options)
 
     def closed_values(self, namespace: str) -> dict[str, tuple[str, ...]]:
         """The allowed values of each field that has a closed list in this namespace."""

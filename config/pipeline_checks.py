@@ -64,8 +64,10 @@ def wrong_branch(
             yield (*path, "options", "cypher"), message
     if kind and branch.encoder is not None:
         yield from one_of(branch.encoder, "encoder", {DEFAULT_ENCODER, *encoders}, (*path, "encoder"))
-        if not {"questions", "passages"} & kind.needs:
-            yield (*path, "encoder"), f"a branch of kind {branch.kind!r} embeds nothing"
+        needs = kinds.needs(branch.kind, store.kind, store.options) if store else kind.needs
+        if not {"questions", "passages"} & needs:
+            of = " for a store without {vector}" if branch.kind == "http" else ""
+            yield (*path, "encoder"), f"a branch of kind {branch.kind!r} embeds nothing{of}"
 
 
 def _wrong_cypher(branch: BranchDeclaration, store: StoreDeclaration, kinds: Kinds) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_v
 
 from models import cypher, write_words
 from models.extensions import Declared, Variable
+from models.http_placeholders import PLACE, placeholders, wrong_placeholder
 
 
 def _address(value: str) -> str:
@@ -202,10 +203,6 @@ class Neo4jEndpoint(Declared):
     """Maximum characters of a hit's text; texts travel through Redis with the ranking."""
 
 
-PLACES = ("question", "depth", "namespace", "key", "filter")
-"""Placeholders, in braces, of the address, the parameters and the body; other braces stay as they are."""
-PLACE = re.compile("{(" + "|".join(PLACES) + ")}")
-
 JsonPath: TypeAlias = Annotated[str, Field(min_length=1)] | Annotated[list[str | int], Field(min_length=1)]
 """A path of names and list positions, such as `items.0.title`; a list of them if a name contains a dot."""
 
@@ -221,8 +218,8 @@ class HttpEndpoint(Declared):
     params: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """Parameters that are added to those of the address."""
     body: dict[str, Any] | None = None
-    """JSON body of a POST; a text that is only `{depth}` becomes a number, and one that is only `{filter}` the filters of the
-    request, an object by field (`{}` without filters)."""
+    """JSON body of a POST; a text that is only `{depth}` becomes a number, one that is only `{vector}` the list of the numbers of
+    the question's vector, and one that is only `{filter}` the filters of the request, an object by field (`{}` without filters)."""
     headers: dict[str, str] = Field(default_factory=dict)
     api_key_env: Variable | None = None
     """The environment variable with the key; the file never contains the key itself."""
@@ -309,10 +306,12 @@ class HttpEndpoint(Declared):
     def _asks_the_question(self) -> HttpEndpoint:
         if self.body is not None and self.method == "GET":
             raise ValueError('a body needs method = "POST"')
-        if "question" not in self.places:
-            raise ValueError("url, params or body must contain {question}")
-        if "filter" in PLACE.findall(f"{self.url} {self.params}"):
-            raise ValueError("put {filter} into the body: it is a JSON object")
+        if complaint := wrong_placeholder(dict(self)):
+            raise ValueError(complaint)
+        if len(self.places & {"question", "vector"}) != 1:
+            raise ValueError(
+                "url, params or body must contain {question}, or params or body {vector}, and not both"
+            )
         if "key" in self.places and self.api_key_env is None:
             raise ValueError("{key} needs api_key_env, the name of a variable")
         return self
@@ -332,7 +331,12 @@ class HttpEndpoint(Declared):
     @property
     def places(self) -> set[str]:
         """The placeholders in use."""
-        return set(PLACE.findall(f"{self.url} {self.params} {self.body}"))
+        return placeholders(dict(self))
+
+    @property
+    def takes_vectors(self) -> bool:
+        """Whether it gets the vector of a question in place of its text."""
+        return "vector" in self.places
 
     @property
     def takes_filters(self) -> bool:

@@ -65,6 +65,8 @@ class StoreKind:
     """The option that names another store, whose documents it reads.  `open` then also takes `documents`, that store, and `needs`."""
     check_cypher: Callable[[Mapping[str, Any], str], str | None] | None = None
     """The declared options and a Cypher statement -> why the store refuses it.  None: the store runs no Cypher."""
+    needs: Callable[[Mapping[str, Any]], frozenset[Need]] = lambda options: frozenset()
+    """The declared options -> what a branch needs of its process to search the store, beside what its own kind needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,11 @@ class Kinds:
             {**self.branches, **other.branches},
             {**self.methods, **other.methods},
         )
+
+    def needs(self, branch: str, store: str, options: Mapping[str, Any]) -> frozenset[Need]:
+        """What a branch of this kind needs of its process to search a store of this kind with these options."""
+        of_store = self.stores[store].needs(options) if store in self.stores else frozenset()
+        return self.branches[branch].needs | of_store
 
     def method(self, name: str) -> Method:
         """Raises WrongDeclaration, which lists the table."""

@@ -22,6 +22,7 @@ from models.endpoints import (
 from models.errors import NotConfigured
 from models.extensions import Declared, Need, StoreKind
 from models.hits import Ranking
+from models.http_placeholders import placeholders
 from search.credentials import usable_key
 from search.protocol import Search
 
@@ -96,6 +97,10 @@ def open_http_source(name: str, options: Mapping[str, Any]) -> HttpSource:
     endpoint = HttpEndpoint(**options)
     key = os.environ.get(endpoint.api_key_env) if endpoint.api_key_env else None
     return HttpSource(name, endpoint, key=key)
+
+
+def http_needs(options: Mapping[str, Any]) -> frozenset[Need]:
+    return frozenset({"questions"} if "vector" in placeholders(options) else ())
 
 
 _COLUMNS = ("id", "title", "text", "published_at", "source_type")
@@ -175,7 +180,7 @@ KINDS: Mapping[str, StoreKind] = {
     "graph": StoreKind(
         open_graph, options=GraphOptions, documents_of="documents", check_cypher=check_derived_cypher
     ),
-    "http": StoreKind(open_http_source, options=HttpEndpoint),
+    "http": StoreKind(open_http_source, options=HttpEndpoint, needs=http_needs),
     "neo4j": StoreKind(open_neo4j, options=Neo4jEndpoint, check_cypher=check_cypher),
     "postgresql": StoreKind(open_postgresql, options=PostgresqlEndpoint, writes=True),
     "weaviate": StoreKind(open_weaviate, options=WeaviateEndpoint, writes=True),

@@ -113,6 +113,16 @@ class Described(Protocol):
 
 
 @runtime_checkable
+class TakesVectors(Protocol):
+    """Sources that may be declared with the vector of a question in place of its text."""
+
+    @property
+    def takes_vectors(self) -> bool:
+        """Whether `search_vectors` searches the source, and `search_text` raises NotConfigured; else the other way round."""
+        ...
+
+
+@runtime_checkable
 class Lists(Protocol):
     """Stores that can list documents by their metadata; branches of the kind `document` need one."""
 

@@ -72,6 +72,9 @@ class TaskResources(Protocol):
     def store(self, name: str) -> Searches:
         """Raises BadIndex if no store of that name is declared."""
 
+    def manifest(self, namespace: str, timeout_s: float) -> Manifest | None:
+        """How the namespace was built; None if it has no documents."""
+
 
 @dataclass(slots=True)
 class BranchTask:
@@ -104,7 +107,6 @@ class BranchTask:
     def encoder(self) -> Encoder:
         """The branch's encoder, else the namespace's first one; raises BadIndex, and NotConfigured if it is not declared here."""
         if self.known_encoder is None:
-            name = self.branch.encoder or DEFAULT_ENCODER
             if isinstance(self.store, Described):
                 namespace, generation = self.request.namespace, self.generation
                 self.manifest = self.store.manifest(namespace, timeout_s=self.left_s, generation=generation)
@@ -114,11 +116,24 @@ class BranchTask:
                         f"namespace {namespace!r} has no vectors of the encoder {name!r}; there are: "
                         f"{', '.join(self.manifest.embedders)}; `chorale namespaces rebuild {namespace}` embeds them"
                     )
+                local_only = self.manifest.local_only
+            else:
+                name, local_only = self._encoder_for_a_source()
             encoder = self.resources.encoders[name]
-            if self.manifest is not None and self.manifest.local_only:
+            if local_only:
                 encoder.check_local()
             self.known_encoder = encoder
         return self.known_encoder
+
+    def _encoder_for_a_source(self) -> tuple[str, bool]:
+        """The encoder of a source that knows no namespaces, and whether the namespace allows no encoder behind an address."""
+        name = self.branch.encoder
+        if name is not None and name not in self.resources.encoders.endpoints:
+            return name, False
+        manifest = self.resources.manifest(self.request.namespace, self.left_s)
+        if manifest is None:
+            return name or DEFAULT_ENCODER, False
+        return name or manifest.encoder, manifest.local_only
 
     @property
     def is_local_only(self) -> bool:

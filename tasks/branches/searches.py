@@ -14,7 +14,7 @@ from inference.endpoints.language_models import EXPANSION_PROMPT
 from models.errors import NotConfigured, StageFailure
 from models.extensions import BranchKind, Declared
 from models.hits import Ranking
-from search.protocol import Fuses, Lists
+from search.protocol import Fuses, Lists, TakesVectors
 from tasks.branches.branch_task import BranchTask, Texts
 from tasks.branches.generators import AddTokens, Endpoint, Writer
 from tasks.branches.graph import GRAPH
@@ -178,7 +178,14 @@ HYBRID = BranchKind(
 
 
 def search_http(task: BranchTask) -> list[Ranking]:
-    return task.search_text([{text: 1.0} for text in task.texts], task.branch.depth)
+    texts = [{text: 1.0} for text in task.texts]
+    if not (isinstance(task.store, TakesVectors) and task.store.takes_vectors):
+        return task.search_text(texts, task.branch.depth)
+    vectors, started_s = task.embed(texts), task.clock()
+    # Nothing else is scored by the vectors, which may be those of another model than the namespace's.
+    rankings = task.store.search_vectors(task.request.namespace, vectors, task.search(task.branch.depth))
+    task.timed(Stage.SEARCH, started_s)
+    return rankings
 
 
 HTTP = BranchKind(search_http, asks_http=True)

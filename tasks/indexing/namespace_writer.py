@@ -56,7 +56,12 @@ def _encoder_of(
 ) -> Encoder:
     first = name or (present.encoder if present else DEFAULT_ENCODER)
     if present is None or is_anew:
-        others = [branch.encoder for branch in resources.pipeline.branches if branch.encoder]
+        written = resources.written_stores
+        others = [
+            branch.encoder
+            for branch in resources.pipeline.branches
+            if branch.encoder and branch.store in written
+        ]
     else:
         others = sorted(present.parts, key=lambda other: int(present.parts[other]["start"]))
     encoders = [resources.encoders[each] for each in dict.fromkeys([first, *others])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -26,7 +26,7 @@ from ledger.breakers import Breakers
 from ledger.caches import NullCache, RedisCache
 from ledger.redis import RedisLedger
 from ledger.signing import Signer
-from models.errors import BadIndex, NotConfigured, ServiceError, WrongDeclaration
+from models.errors import BadIndex, NotConfigured, ServiceError, UnknownNamespace, WrongDeclaration
 from monitoring.counting import add_tokens
 from records.rules.matching import PublishedRules
 from search.kinds import EmbeddedOptions
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from inference.protocol import Reranker
     from ingest.raw_documents import ReadLimits
     from ledger.caches import Cache
-    from models.documents import NamespaceState
+    from models.documents import Manifest, NamespaceState
     from models.extensions import Kinds, Need
     from records.jobs.store import Jobs
     from search.documents.reading import Documents
@@ -159,17 +159,15 @@ class Resources:
     @property
     def needs(self) -> frozenset[Need]:
         """What the branches that this process answers use of it; warming loads it."""
-        return self._needs_of(self.answered_kinds)
-
-    def _needs_of(self, kinds: Iterable[str]) -> frozenset[Need]:
-        return frozenset(need for kind in kinds for need in self.pipeline.kinds.branches[kind].needs)
+        answered = [branch for branch in self.pipeline.branches if branch.kind in self.answered_kinds]
+        return frozenset(need for branch in answered for need in self.pipeline.needs_of(branch))
 
     @property
     def threads_for_a_model(self) -> int:
         """Threads of each model except `onnx` rerankers: all these on a machine together have at most as many threads as it
         has cores, and so have those of its bulk workers."""
         embed = {"questions", "passages"}
-        dense = [branch for branch in self.pipeline.branches if embed & self._needs_of([branch.kind])]
+        dense = [branch for branch in self.pipeline.branches if embed & self.pipeline.needs_of(branch)]
         queues = [branch.queue for branch in dense] + ([QUEUE_FUSION] if self.pipeline.rerankers else [])
         settings = self.settings
         if self.answers_jobs:
@@ -283,6 +281,19 @@ class Resources:
     def namespaces(self) -> list[NamespaceState]:
         """The namespaces with documents; none if no store takes documents.  Raises BadIndex, StoreUnavailable."""
         return self.documents.namespaces() if self.written_stores else []
+
+    def manifest(self, namespace: str, timeout_s: float) -> Manifest | None:
+        """How the namespace was built; None if it has no documents.  Raises BadIndex, StoreUnavailable, StoreTimeout."""
+        from search.documents.reading import DocumentReader
+
+        if not self.written_stores:
+            return None
+        try:
+            return (
+                DocumentReader(self.documents, self.written_stores[0]).visible(namespace, timeout_s).manifest
+            )
+        except UnknownNamespace:
+            return None
 
     @cached_property
     def writing_store(self) -> DocumentStore:

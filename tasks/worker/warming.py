@@ -186,9 +186,13 @@ def _read_fingerprints(resources: Resources) -> None:
 
 
 def _used_encoders(resources: Resources) -> list[str]:
-    """The default encoder, and the declared ones of the namespaces that are there."""
-    built = {name for state in _namespaces(resources) if state.manifest for name in state.manifest.embedders}
-    return [name for name in resources.encoders.declared if name in built | {DEFAULT_ENCODER}]
+    """The encoders of the branches, and of the namespaces that are there."""
+    pipeline, embed = resources.pipeline, {"questions", "passages"}
+    used = {name for state in _namespaces(resources) if state.manifest for name in state.manifest.embedders}
+    used |= {
+        branch.encoder or DEFAULT_ENCODER for branch in pipeline.branches if embed & pipeline.needs_of(branch)
+    }
+    return [name for name in resources.encoders.declared if name in used]
 
 
 def _used_rerankers(resources: Resources, queues: Sequence[str]) -> Iterable[str]:

@@ -10,34 +10,30 @@ from urllib.parse import quote, urlencode, urlsplit
 import httpx2
 from pydantic_core import to_json
 
-from models.endpoints import PLACE, HttpEndpoint
+from models.endpoints import HttpEndpoint
+from models.http_placeholders import PLACE, PLACES
 from search.filters import RANGES
 
 
-def make_request(
-    endpoint: HttpEndpoint,
-    *,
-    question: str,
-    depth: int,
-    namespace: str,
-    key: str | None,
-    filters: Mapping[str, Any],
-) -> httpx2.Request:
-    # Neither JSON nor a URL can hold lone surrogates.
-    question = question.encode(errors="replace").decode()
-    values: dict[str, str | int] = {"question": question, "depth": depth, "namespace": namespace}
+def make_request(endpoint: HttpEndpoint, values: Mapping[str, Any], *, key: str | None) -> httpx2.Request:
+    """`values` has the value of each placeholder but `{key}`; a question may have lone surrogates, which neither JSON nor a URL
+    can hold."""
+    values = {
+        name: value.encode(errors="replace").decode() if isinstance(value, str) else value
+        for name, value in values.items()
+    }
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "chorale"}
     headers |= {name: value.strip() for name, value in endpoint.headers.items()}
     if key is not None:
-        values["key"] = key
+        values = {**values, "key": key}
         if "key" not in endpoint.places:
             headers[endpoint.key_header] = endpoint.key_prefix + key
     body = None
     if endpoint.body is not None:
-        body = to_json(_filled(endpoint.body, {**values, "filter": _sent(dict(filters))}))
+        body = to_json(_filled(endpoint.body, {**values, "filter": _sent(values["filter"])}))
         headers["Content-Type"] = "application/json"
     parts = urlsplit(endpoint.url)
-    quoted = {name: quote(str(value), safe="") for name, value in values.items()}
+    quoted = {name: quote(str(value), safe="") for name, value in values.items() if "url" in PLACES[name]}
     target = _text(parts.path or "/", quoted)
     query = [_text(parts.query, quoted)] if parts.query else []
     if endpoint.params:
@@ -76,14 +72,14 @@ def _filled(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _text(template: str, values: Mapping[str, Any]) -> str:
-    """An object is inserted as JSON."""
+    """An object or a list is inserted as JSON."""
 
     def inserted(found: re.Match[str]) -> str:
         value = values.get(found[1], "")
-        return to_json(value).decode() if isinstance(value, dict) else str(value)
+        return to_json(value).decode() if isinstance(value, dict | list) else str(value)
 
     return PLACE.sub(inserted, template)
 
 
-def _plain(value: str | float) -> str | float:
-    return str(value).lower() if isinstance(value, bool) else value
+def _plain(value: Any) -> Any:
+    return to_json(value).decode() if isinstance(value, bool | list) else value

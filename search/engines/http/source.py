@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Sequence
 from contextlib import aclosing
-from functools import partial
+from typing import Any
 
 import httpx2
 
@@ -52,25 +52,33 @@ class HttpSource(TextsWithHits):
         self._reader = AnswerReader(name, endpoint)
         self._transports: dict[asyncio.AbstractEventLoop, httpx2.AsyncHTTPTransport] = {}
 
+    @property
+    def takes_vectors(self) -> bool:
+        return self._endpoint.takes_vectors
+
     def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
+        return self._search(namespace, "question", texts, search)
+
+    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
+        return self._search(namespace, "vector", vectors.tolist(), search)
+
+    def _search(self, namespace: str, place: str, questions: Sequence[Any], search: Search) -> list[Ranking]:
         """Sends one request for each question, several at once."""
         endpoint = self._endpoint
+        if place not in endpoint.places:
+            other = "vector" if self.takes_vectors else "text"
+            raise NotConfigured(f"{endpoint.address} can only be searched by {other}: it has no {{{place}}}")
         key = usable_key(endpoint.address, endpoint.api_key_env, self._key)
         if endpoint.namespaces is not None and namespace not in endpoint.namespaces:
-            return [Ranking() for _ in texts]
+            return [Ranking() for _ in questions]
         # Hits that are filtered out here must not shorten the ranking.
         is_filtered = (search.filters and not endpoint.takes_filters) or search.exclude_ids
         depth = endpoint.max_hits if is_filtered else min(search.depth, endpoint.max_hits)
-        make = partial(
-            make_request, endpoint, depth=depth, namespace=namespace, key=key, filters=search.filters or {}
-        )
-        requests = [make(question=text) for text in texts]
+        values = {"depth": depth, "namespace": namespace, "filter": dict(search.filters or {})}
+        requests = [make_request(endpoint, {**values, place: one}, key=key) for one in questions]
         asking = self._ask(requests, min(search.timeout_s, endpoint.timeout_s))
         answers = asyncio.run_coroutine_threadsafe(asking, running_loop()).result()
         return [self._reader.read(raw, search) for raw in answers]
-
-    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
-        raise NotConfigured(f"{self._endpoint.address} can only be searched by text")
 
     def close(self) -> None:
         while self._transports:

@@ -15,7 +15,7 @@ from chorale_client.wire_names import QUEUE_BULK
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from models.extensions import BranchKind
+from models.extensions import Need
 from models.plan import BranchPlan, Plan, embedding_s
 from tasks.request.planning.live_pairs import is_shadow
 from tasks.wiring.resources import Resources
@@ -87,23 +87,23 @@ def longest_step_s(resources: Resources, request: Request, plan: Plan, asked: Co
     candidates = sum(branch.depth for branch in plan.branches)
     fusion_s = len(questions) * (candidates * CANDIDATE_S + min(request.top_k, candidates) * HIT_S)
     fusion_s += packing_s(request)
-    kinds = resources.pipeline.kinds.branches
+    needs_of = resources.pipeline.needs_of
     filters_s = CONDITION_S * count_conditions(request.filters or {})
     return max(
         [
             fusion_s,
-            *(filters_s + _branch_s(kinds[branch_plan.kind], questions) for branch_plan in plan.branches),
+            *(filters_s + _branch_s(needs_of(branch_plan), questions) for branch_plan in plan.branches),
         ]
     )
 
 
-def _branch_s(kind: BranchKind, questions: Sequence[Question]) -> float:
+def _branch_s(needs: Collection[Need], questions: Sequence[Question]) -> float:
     texts = [
         text
         for question in questions
         for text in (question.text, *(variant.text for variant in question.variants))
     ]
-    embedded = texts if "questions" in kind.needs else []
-    if "passages" in kind.needs:
+    embedded = texts if "questions" in needs else []
+    if "passages" in needs:
         embedded = [*embedded, *(text for question in questions for text in question.hypothetical_documents)]
     return SEARCH_S * len(texts) + embedding_s(embedded)

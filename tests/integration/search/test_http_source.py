@@ -284,10 +284,27 @@ def test_hits_beyond_those_that_the_store_declares_are_left_out_with_a_warning(
     assert ranking.warnings == ("source: wiki: the first 3 of 5 hits count",)
 
 
+def test_the_vector_of_a_question_is_sent_in_place_of_its_text(server: SearchServer, opens: Opens) -> None:
+    vectors = np.array([[0.5, -0.25], [1.0, 0.0]], np.float32)
+    body = {"query": {"vector": "{vector}", "top_k": "{depth}"}, "shown": "v={vector}"}
+    source = opens(method="POST", params={}, body=body, connections=1)
+    first, second = source.search_vectors("ns", vectors, Search(depth=3, timeout_s=20.0))
+    assert [asked.body for asked in server.asked] == [
+        {"query": {"vector": [0.5, -0.25], "top_k": 3}, "shown": "v=[0.5,-0.25]"},
+        {"query": {"vector": [1.0, 0.0], "top_k": 3}, "shown": "v=[1.0,0.0]"},
+    ]
+    assert ids(first) == ids(second) == ["wiki/7", "wiki/keys"]
+    server.asked.clear()
+    opens(params={"near": "{vector}"}).search_vectors("ns", vectors[:1], Search(depth=3, timeout_s=20.0))
+    assert parse_qs(urlsplit(server.asked[0].target).query) == {"near": ["[0.5,-0.25]"]}
+
+
 def test_unsupported_calls_are_refused(opens: Opens) -> None:
     source = opens()
-    with pytest.raises(NotConfigured, match="only be searched by text"):
+    with pytest.raises(NotConfigured, match=r"only be searched by text: it has no \{vector\}"):
         source.search_vectors("ns", np.ones((1, 4), np.float32), Search(depth=5))
+    with pytest.raises(NotConfigured, match=r"only be searched by vector: it has no \{question\}"):
+        opens(params={"near": "{vector}"}).search_text("ns", ["rent"], Search(depth=5))
     assert source.vectors("ns", ["wiki/7#wiki"]) == {}
     assert source.texts("ns", ["wiki/7#wiki"]) == {}
     assert source.generation("ns") is None

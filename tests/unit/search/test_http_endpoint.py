@@ -42,7 +42,19 @@ def test_a_path_follows_objects_and_lists(path: Any, stands: object) -> None:
         ({"body": {"q": "{question}"}}, 'a body needs method = "POST"'),
         ({"headers": {"Authorization": "Bearer x"}}, "put a secret into the variable of api_key_env"),
         ({"headers": {"X": "a\r\nb"}}, "is not a header of plain ASCII"),
-        ({"params": {"q": "{question}", "w": "{filter}"}}, "put {filter} into the body"),
+        ({"params": {"q": "{question}", "w": "{filter}"}}, "params.w: put {filter} into the body; there are"),
+        ({"url": "http://a/{vector}"}, "url: put {vector} into the params or body"),
+        (
+            {"params": {"q": "{questoin}"}},
+            "params.q: no placeholder {questoin} ({ questoin }, with spaces, keeps the braces); "
+            "there are: {question}, {vector}, {depth}, {namespace}, {key}",
+        ),
+        (
+            {"method": "POST", "body": {"q": "{question}", "knn": [{"of": "x: {vectr}"}]}},
+            "body.knn.0.of: no placeholder {vectr} ({ vectr }, with spaces, keeps the braces); "
+            "there are: {question}, {vector}, {depth}, {namespace}, {key}, {filter}",
+        ),
+        ({"params": {"q": "{question}", "v": "{vector}"}}, "and not both"),
         ({"id": []}, "at least 1 item"),
         ({"timeout_s": 0}, "greater than or equal to 0.05"),
         ({"key": "secret"}, "Extra inputs are not permitted"),
@@ -54,3 +66,9 @@ def test_a_wrong_declaration_is_one_sentence(options: dict[str, Any], words: str
     with pytest.raises(ValidationError) as raised:
         HttpEndpoint(**{**right, **options})
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("kept", ["{ id }", "{search{id}}", "[0-9]{3}", "MATCH (n {id: $id})"])
+def test_braces_that_are_no_placeholder_stay(kept: str) -> None:
+    endpoint = HttpEndpoint(url="http://a/", params={"q": "{question}", "kept": kept}, id="id")
+    assert endpoint.places == {"question"}

@@ -11,6 +11,7 @@ from config.settings import Settings
 from models.errors import WrongDeclaration
 from tasks.wiring.pipeline import load_pipeline
 from tasks.wiring.resources import Resources
+from tasks.worker.warming import _used_encoders
 from tests.support.pipelines.outside_packages import importable, write_package
 from tests.support.pipelines.pipeline_files import LOCAL, Declares, branch
 
@@ -33,6 +34,20 @@ def test_a_process_needs_what_the_kinds_of_its_branches_need() -> None:
     assert resources.needs == {"questions", "passages", "text", "vectors"}
     resources.answered_kinds = {"bm25", "http"}
     assert resources.needs == {"text"}
+
+
+def test_a_source_by_vector_needs_the_encoder_of_its_branch(declares: Declares) -> None:
+    text = '[stores.theirs]\nkind = "http"\noptions = { url = "http://a", id = "id", params = { q = "PLACE" } }\n'
+    text += '[encoders.small]\nmodel = "any"\n' + LOCAL + branch("bm25")
+    by_vector = text.replace("PLACE", "{vector}") + branch("http", store="theirs", more='encoder = "small"')
+    resources = Resources(Settings(), declares(by_vector), "redis://unused")
+    assert resources.needs == {"text", "questions"}
+    assert _used_encoders(resources) == ["small"], "and no default model, which nothing would use"
+    by_text = text.replace("PLACE", "{question}")
+    resources = Resources(Settings(), declares(by_text + branch("http", store="theirs")), "redis://unused")
+    assert resources.needs == {"text"}
+    with pytest.raises(WrongDeclaration, match=r"embeds nothing for a store without \{vector\}"):
+        declares(by_text + branch("http", store="theirs", more='encoder = "small"'))
 
 
 def test_the_needs_of_a_packages_kind_count_for_loading_and_for_threads(
