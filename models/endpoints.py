@@ -219,7 +219,11 @@ class HttpEndpoint(Declared):
     """Parameters that are added to those of the address."""
     body: dict[str, Any] | None = None
     """JSON body of a POST; a text that is only `{depth}` becomes a number, one that is only `{vector}` the list of the numbers of
-    the question's vector, and one that is only `{filter}` the filters of the request, an object by field (`{}` without filters)."""
+    the question's vector, and one that is only `{filter}` the filters of the request, an object."""
+    filter_dialect: Literal["chorale", "elasticsearch", "pinecone", "qdrant"] = "chorale"
+    """The query language of `{filter}`; `chorale`: as callers write them.  What it cannot express is compared here."""
+    filter_fields: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    """The endpoint's own names of fields in `{filter}`, by the name that filters use."""
     headers: dict[str, str] = Field(default_factory=dict)
     api_key_env: Variable | None = None
     """The environment variable with the key; the file never contains the key itself."""
@@ -312,6 +316,8 @@ class HttpEndpoint(Declared):
             raise ValueError(
                 "url, params or body must contain {question}, or params or body {vector}, and not both"
             )
+        if "filter" not in self.places and {"filter_dialect", "filter_fields"} & self.model_fields_set:
+            raise ValueError("filter_dialect and filter_fields need {filter} in the body")
         if "key" in self.places and self.api_key_env is None:
             raise ValueError("{key} needs api_key_env, the name of a variable")
         return self

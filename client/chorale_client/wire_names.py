@@ -189,7 +189,8 @@ WARNINGS: dict[Warned, str] = {
     "allow its weights",
     Warned.DEPTH: "the store returns no more passages, so a branch has fewer documents than requested, or the hits end on this page "
     "and a larger `depth` has more",
-    Warned.SOURCE: "hits of an endpoint, or values of their metadata, were left out",
+    Warned.SOURCE: "hits of an endpoint, or values of their metadata, were left out, or a filter that the endpoint does not know was "
+    "compared among its first hits alone",
     Warned.DOCUMENT_MISSING: "a passage is no longer in its store, so another hit takes its place",
     Warned.GROUP_BY: "no hit has the field",
     Warned.CONTEXT_AROUND: "passages around the hits were left out, because there are too many",

@@ -6,7 +6,7 @@ import codecs
 import html
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple, TypeGuard
@@ -52,8 +52,12 @@ class AnswerReader:
         self._endpoint = endpoint
         self._prefix = f"{name}/" if endpoint.id_prefix is None else endpoint.id_prefix
 
-    def read(self, raw: bytes, search: Search) -> Ranking:
-        """The first hit of every document, in the endpoint's order; raises InvalidAnswer."""
+    def read(self, raw: bytes, search: Search, *, asked: int, unsent: Collection[str]) -> Ranking:
+        """The first hit of every document, in the endpoint's order; raises InvalidAnswer.
+
+        `asked` is the number of hits that the endpoint was to send, and `unsent` are the fields with conditions that it does not
+        know.
+        """
         endpoint = self._endpoint
         try:
             answer = _parsed(raw.removeprefix(codecs.BOM_UTF8))
@@ -65,9 +69,17 @@ class AnswerReader:
                 f"{endpoint.address} has no list of hits at {_shown(endpoint.hits)}, but {_kind(found)}"
             )
         total = None if endpoint.total is None else at(answer, endpoint.total)
-        return self.ranking(found, search, total)
+        return self.ranking(found, search, total, asked=asked, unsent=unsent)
 
-    def ranking(self, found: list[Any], search: Search, total: Any = None) -> Ranking:
+    def ranking(
+        self,
+        found: list[Any],
+        search: Search,
+        total: Any = None,
+        *,
+        asked: float = math.inf,
+        unsent: Collection[str] = (),
+    ) -> Ranking:
         """Each document's first hit, in the order of `found`; raises InvalidAnswer.
 
         A hit without a usable id is left out and counted in the warnings.  Filters look at the fields of each hit.
@@ -96,7 +108,18 @@ class AnswerReader:
             f"the first {len(found)} of {came} hits count": came > len(found),
         }
         warnings = [f"{Warned.SOURCE}: {self._name}: {what}" for what, is_so in left_out.items() if is_so]
-        kept, said = _filtered(documents, replace(search, filters=self._own_filters(search)))
+        kept, said = _filtered(documents, replace(search, filters=self._own_filters(search, unsent)))
+        if endpoint.takes_filters and unsent:
+            fields = ", ".join(map(repr, sorted(unsent)))
+            warnings.append(
+                f"{Warned.SOURCE}: {self._name}: filter {fields}: {endpoint.filter_dialect} cannot express the whole condition, "
+                f"which is compared here, among the first {endpoint.max_hits} hits"
+            )
+        if len(kept) < min(len(documents), search.depth) and came >= asked:
+            warnings.append(
+                f"{Warned.DEPTH}: {self._name}: {len(kept)} documents instead of {search.depth}: filters and exclusions were "
+                f"compared here, among the first {asked} hits"
+            )
         kept = kept[: search.depth]
         known = _is_number(total) and isinstance(total, int) and total >= len(kept) and not search.filters
         return Ranking(
@@ -106,16 +129,17 @@ class AnswerReader:
             {text.passage_id: text for text in map(self._text, kept)},
         )
 
-    def _own_filters(self, search: Search) -> dict[str, Any]:
-        """The filters that hits are compared with here: those of an endpoint that takes filters only where its hits have the
-        field, or a key forces it."""
+    def _own_filters(self, search: Search, unsent: Collection[str]) -> dict[str, Any]:
+        """The filters that hits are compared with here: of those that were sent, only where the hits have the field, or a key
+        forces it.  A hit without a field that a key forces is left out, since nobody knows what the endpoint has there."""
         endpoint = self._endpoint
         known = {"document_id", "source", *endpoint.metadata}
         known |= {name for name in ("published_at", "source_type") if getattr(endpoint, name) is not None}
         return {
-            field: condition
+            field: {"all": [condition, {"exists": True}]} if field in search.forced_fields else condition
             for field, condition in (search.filters or {}).items()
             if not endpoint.takes_filters
+            or field in unsent
             or field in search.forced_fields
             or {field, field.partition(".")[0]} & known
         }

@@ -12,7 +12,6 @@ from pydantic_core import to_json
 
 from models.endpoints import HttpEndpoint
 from models.http_placeholders import PLACE, PLACES
-from search.filters import RANGES
 
 
 def make_request(endpoint: HttpEndpoint, values: Mapping[str, Any], *, key: str | None) -> httpx2.Request:
@@ -30,7 +29,7 @@ def make_request(endpoint: HttpEndpoint, values: Mapping[str, Any], *, key: str 
             headers[endpoint.key_header] = endpoint.key_prefix + key
     body = None
     if endpoint.body is not None:
-        body = to_json(_filled(endpoint.body, {**values, "filter": _sent(values["filter"])}))
+        body = to_json(_filled(endpoint.body, values))
         headers["Content-Type"] = "application/json"
     parts = urlsplit(endpoint.url)
     quoted = {name: quote(str(value), safe="") for name, value in values.items() if "url" in PLACES[name]}
@@ -43,20 +42,6 @@ def make_request(endpoint: HttpEndpoint, values: Mapping[str, Any], *, key: str 
     # Other ways to make a URL resolve dots, and change escapes.
     url = httpx2.URL(f"{parts.scheme}://{parts.netloc}").copy_with(raw_path=target.encode("ascii"))
     return httpx2.Request(endpoint.method, url, headers=headers, content=body)
-
-
-def _sent(condition: Any) -> Any:
-    """A condition as callers write it: one bound, where stores compare with a number and its numeral."""
-    if not isinstance(condition, dict):
-        return condition
-    return {
-        name: part[0]
-        if name in RANGES and isinstance(part, list)
-        else [_sent(one) for one in part]
-        if name == "all"
-        else _sent(part)
-        for name, part in condition.items()
-    }
 
 
 def _filled(template: Any, values: Mapping[str, Any]) -> Any:

@@ -25,6 +25,7 @@ from models.event_loop import running_loop
 from models.hits import Ranking
 from search.credentials import usable_key
 from search.engines.http.answer import AnswerReader
+from search.engines.http.filter_dialects import DIALECTS
 from search.engines.http.request import make_request
 from search.protocol import Search
 from search.texts_with_hits import TextsWithHits
@@ -71,14 +72,17 @@ class HttpSource(TextsWithHits):
         key = usable_key(endpoint.address, endpoint.api_key_env, self._key)
         if endpoint.namespaces is not None and namespace not in endpoint.namespaces:
             return [Ranking() for _ in questions]
+        filters = search.filters or {}
+        sent, unsent = DIALECTS[endpoint.filter_dialect](filters, endpoint.filter_fields)
+        if not endpoint.takes_filters:
+            unsent = frozenset(filters)
         # Hits that are filtered out here must not shorten the ranking.
-        is_filtered = (search.filters and not endpoint.takes_filters) or search.exclude_ids
-        depth = endpoint.max_hits if is_filtered else min(search.depth, endpoint.max_hits)
-        values = {"depth": depth, "namespace": namespace, "filter": dict(search.filters or {})}
+        depth = endpoint.max_hits if unsent or search.exclude_ids else min(search.depth, endpoint.max_hits)
+        values = {"depth": depth, "namespace": namespace, "filter": sent}
         requests = [make_request(endpoint, {**values, place: one}, key=key) for one in questions]
         asking = self._ask(requests, min(search.timeout_s, endpoint.timeout_s))
         answers = asyncio.run_coroutine_threadsafe(asking, running_loop()).result()
-        return [self._reader.read(raw, search) for raw in answers]
+        return [self._reader.read(raw, search, asked=depth, unsent=unsent) for raw in answers]
 
     def close(self) -> None:
         while self._transports:

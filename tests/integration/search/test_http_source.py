@@ -230,6 +230,73 @@ def test_filters_look_at_the_fields_of_each_hit(server: SearchServer, opens: Ope
     assert unknown.warnings == ("filter 'year': no document has this field, so nothing matches",)
 
 
+PINECONE: dict[str, Any] = {
+    "method": "POST",
+    "params": {},
+    "body": {"text": "{question}", "top_k": "{depth}", "filter": "{filter}"},
+    "filter_dialect": "pinecone",
+    "filter_fields": {"source_type": "kind"},
+}
+
+
+def test_filters_are_sent_in_the_dialect_of_the_endpoint(server: SearchServer, opens: Opens) -> None:
+    source = opens(**PINECONE)
+    ranking = found(source, depth=1, filters={"source_type": ["faq"], "year": {"gte": 2020}})
+    assert server.asked[0].body == {
+        "text": "When is the rent due?",
+        "top_k": 1,
+        "filter": {"$and": [{"kind": {"$in": ["faq"]}}, {"year": {"$gte": 2020}}]},
+    }
+    # What the hits have is compared here too; `year`, which they have not, is the endpoint's own affair.
+    assert (ids(ranking), ranking.warnings) == (["wiki/keys"], ())
+    found(source)
+    assert server.asked[1].body["filter"] == {}
+
+
+def test_what_a_dialect_cannot_express_is_compared_here_among_more_hits_and_said(
+    server: SearchServer, opens: Opens
+) -> None:
+    filters = {"source_type": ["page", "faq"], "published_at": {"gte": "2024-01-01"}}
+    ranking = found(opens(**PINECONE), depth=1, filters=filters)
+    sent = {"kind": {"$in": ["page", "faq"]}}
+    assert server.asked[0].body == {"text": "When is the rent due?", "top_k": 50, "filter": sent}
+    assert ids(ranking) == ["wiki/7"]
+    assert ranking.warnings == (
+        "source: wiki: filter 'published_at': pinecone cannot express the whole condition, which is compared here, "
+        "among the first 50 hits",
+    )
+
+
+def test_hits_that_may_be_missing_because_filters_hold_here_are_said(
+    server: SearchServer, opens: Opens
+) -> None:
+    faq = {"source_type": "faq"}
+    said = "depth: wiki: 1 documents instead of 2: filters and exclusions were compared here, among the first 2 hits"
+    assert found(opens(max_hits=2), depth=2, filters=faq).warnings == (said,)
+    assert found(opens(max_hits=2), depth=2, exclude_ids=["wiki/7"]).warnings == (said,)
+    assert found(opens(max_hits=2), depth=1, filters=faq).warnings == (), "nothing is missing"
+    assert found(opens(max_hits=3), depth=2, filters=faq).warnings == (), "the endpoint has no more"
+
+
+@pytest.mark.parametrize("dialect", ["chorale", "elasticsearch", "pinecone", "qdrant"])
+@pytest.mark.parametrize("forced", ["acme", {"contains": "acm"}, {"not": "other"}, {"exists": True}])
+def test_a_forced_filter_is_compared_here_whatever_the_endpoint_makes_of_it(
+    server: SearchServer, opens: Opens, dialect: str, forced: Any
+) -> None:
+    """The endpoint ignores filters; its second hit is another tenant's, and its third has no owner at all."""
+    server.answer = says(
+        {"items": [{"id": name, "owner": name} for name in ("acme", "other")] + [{"id": "x"}]}
+    )
+    source = opens(**{**PINECONE, "filter_dialect": dialect}, metadata={"owner": "owner"})
+    options: dict[str, Any] = {"filters": {"owner": {"all": [forced, {"not": "other"}]}}}
+    ranking = found(source, forced_fields=("owner",), **options)
+    assert ids(ranking) == ["wiki/acme"]
+    # An owner that no hit has may be anybody.
+    hidden = opens(**{**PINECONE, "filter_dialect": dialect})
+    assert found(hidden, forced_fields=("owner",), filters={"owner": forced}).hits == ()
+    assert found(opens(), forced_fields=("owner",), filters={"owner": forced}).hits == (), "nothing is sent"
+
+
 def test_html_becomes_text_and_long_texts_are_cut(server: SearchServer, opens: Opens) -> None:
     server.answer = says({"items": [{"id": 1, "name": "A &amp; B", "extract": "<em>Rent</em> &lt; 5"}]})
     plain = found(opens(text_is_html=True)).texts["wiki/1#wiki"]

@@ -1,0 +1,203 @@
+"""A request's filters in the query languages of other systems.
+
+A condition that a language cannot express is left out, so that the other system finds too much and never too little; the source
+compares the condition itself.  The other system compares values by the types of its own fields: a range has numbers alone, and no
+texts that are numerals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from search.filter_meanings import meanings
+from search.filters import OWN_FIELDS, RANGES, choices, date_span, is_number
+
+Clause = dict[str, Any]
+
+
+class Translated(NamedTuple):
+    sent: Clause
+    """What takes the place of `{filter}`."""
+    unsent: frozenset[str]
+    """The fields with a condition that is not in `sent`."""
+
+
+@dataclass(frozen=True)
+class _Language:
+    """How a system expresses conditions on a field; None for what it cannot express."""
+
+    same: Callable[[str, Sequence[Any]], Clause | None]
+    """The field has one of these values, which are at least one; several values may mean the same."""
+    bounded: Callable[[str, str, Any], Clause | None]
+    """Field, operator of RANGES, and a number or a date."""
+    has_field: Callable[[str], Clause]
+    every: Callable[[list[Clause]], Clause]
+    negated: Callable[[Clause], Clause] | None = None
+    """Not set: the system does not say that documents without the field meet the negated condition too."""
+
+
+def _in_language(language: _Language, filters: Mapping[str, Any], names: Mapping[str, str]) -> Translated:
+    sent: list[Clause] = []
+    unsent = set()
+    for field, condition in filters.items():
+        # The id and the source of a document are not those that the other system has.
+        clauses = [None] if field in OWN_FIELDS else _clauses(language, names.get(field, field), condition)
+        for clause in clauses:
+            if clause is None:
+                unsent.add(field)
+            else:
+                sent.append(clause)
+    return Translated(language.every(sent), frozenset(unsent))
+
+
+def _clauses(language: _Language, field: str, condition: Any) -> Iterator[Clause | None]:
+    """All must hold; None stands for one that the language cannot express."""
+    if not isinstance(condition, Mapping):
+        values = choices(condition)
+        yield language.same(field, values) if values else None
+        return
+    for operator, operand in condition.items():
+        if operator in RANGES:
+            bounds = choices(operand)
+            yield language.bounded(field, operator, next(filter(is_number, bounds), bounds[0]))
+        elif operator == "all":
+            for part in operand:
+                yield from _clauses(language, field, part)
+        elif operator == "exists" and operand is not False:
+            yield language.has_field(field)
+        elif operator == "exists":
+            yield language.negated and language.negated(language.has_field(field))
+        elif operator == "not" and operand != []:
+            yield _negation(language, field, operand)
+        elif operator != "not":
+            yield None
+
+
+def _negation(language: _Language, field: str, operand: Any) -> Clause | None:
+    """Only of values that the system compares exactly as we do."""
+    values = choices(operand)
+    if isinstance(operand, Mapping) or language.negated is None or any(map(date_span, values)):
+        return None
+    clause = language.same(field, values)
+    return clause and language.negated(clause)
+
+
+def _own_form(filters: Mapping[str, Any], names: Mapping[str, str]) -> Translated:
+    """The conditions as callers write them."""
+    return Translated(
+        {names.get(field, field): _as_written(condition) for field, condition in filters.items()}, frozenset()
+    )
+
+
+def _as_written(condition: Any) -> Any:
+    """One bound, where stores compare with a number and its numeral."""
+    if not isinstance(condition, dict):
+        return condition
+    return {
+        name: part[0]
+        if name in RANGES and isinstance(part, list)
+        else [_as_written(one) for one in part]
+        if name == "all"
+        else _as_written(part)
+        for name, part in condition.items()
+    }
+
+
+def _date_bound(operator: str, bound: Any) -> str | None:
+    """A date such that moments and bare dates of the other system compare with it as ours do; None for another text."""
+    span = date_span(bound)
+    if span is None or (len(bound) == 10 and operator in ("gte", "lt")):
+        return bound if span else None
+    return span[operator in ("gt", "lte")].isoformat()
+
+
+def _dates(values: Sequence[Any]) -> Iterator[dict[str, str | None]]:
+    """The range of each value that is a date: a bare date has its whole day."""
+    for value in values:
+        if date_span(value) is not None:
+            yield {operator: _date_bound(operator, value) for operator in ("gte", "lte")}
+
+
+def _pinecone_same(field: str, values: Sequence[Any]) -> Clause | None:
+    if any(map(date_span, values)):
+        return None  # it has no dates, and a text does not equal the moments of its day
+    texts = [value for value in values if isinstance(value, str)]
+    numbers = [value for value in values if is_number(value)]
+    clauses: list[Clause] = [{field: {"$in": group}} for group in (texts, numbers) if group]
+    clauses += [{field: {"$eq": value}} for value in values if isinstance(value, bool)]
+    return clauses[0] if len(clauses) == 1 else {"$or": clauses}
+
+
+def _pinecone_bounded(field: str, operator: str, bound: Any) -> Clause | None:
+    return {field: {f"${operator}": bound}} if is_number(bound) else None
+
+
+def _pinecone_every(clauses: list[Clause]) -> Clause:
+    return {"$and": clauses} if len(clauses) > 1 else clauses[0] if clauses else {}
+
+
+_DATES = {"format": "strict_date_optional_time"}
+"""Dates are sent in this form, whatever form the mapping expects."""
+
+
+def _elasticsearch_same(field: str, values: Sequence[Any]) -> Clause:
+    # Of values that mean the same the first one is sent: a field of true and false refuses the text "True".
+    given, known = list[Any](), set[str]()
+    for value in values:
+        given += [] if repr(value) in known else [value]
+        known.update(map(repr, meanings(value)))
+    clauses: list[Clause] = [{"terms": {field: given}}]
+    clauses += [{"range": {field: {**dates, **_DATES}}} for dates in _dates(values)]
+    return clauses[0] if len(clauses) == 1 else {"bool": {"should": clauses, "minimum_should_match": 1}}
+
+
+def _elasticsearch_bounded(field: str, operator: str, bound: Any) -> Clause | None:
+    if is_number(bound):
+        return {"range": {field: {operator: bound}}}
+    date = _date_bound(operator, bound)
+    return {"range": {field: {operator: date, **_DATES}}} if date else None
+
+
+def _qdrant_same(field: str, values: Sequence[Any]) -> Clause:
+    texts = [value for value in values if isinstance(value, str)]
+    clauses: list[Clause] = [{"key": field, "match": {"any": texts}}] if texts else []
+    clauses += [{"key": field, "match": {"value": value}} for value in values if isinstance(value, bool)]
+    # `match` would tell 5 from 5.0.
+    ranges = [{"gte": value, "lte": value} for value in values if is_number(value)]
+    clauses += [{"key": field, "range": bounds} for bounds in (*ranges, *_dates(values))]
+    return clauses[0] if len(clauses) == 1 else {"should": clauses}
+
+
+def _qdrant_bounded(field: str, operator: str, bound: Any) -> Clause | None:
+    bound = bound if is_number(bound) else _date_bound(operator, bound)
+    return None if bound is None else {"key": field, "range": {operator: bound}}
+
+
+_PINECONE = _Language(
+    _pinecone_same, _pinecone_bounded, lambda field: {field: {"$exists": True}}, _pinecone_every
+)
+_ELASTICSEARCH = _Language(
+    _elasticsearch_same,
+    _elasticsearch_bounded,
+    lambda field: {"exists": {"field": field}},
+    lambda clauses: {"bool": {"filter": clauses}},
+    lambda clause: {"bool": {"must_not": [clause]}},
+)
+_QDRANT = _Language(
+    _qdrant_same,
+    _qdrant_bounded,
+    lambda field: {"must_not": [{"is_empty": {"key": field}}]},
+    lambda clauses: {"must": clauses},
+    lambda clause: {"must_not": [clause]},
+)
+
+DIALECTS: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, str]], Translated]] = {
+    "chorale": _own_form,
+    "elasticsearch": partial(_in_language, _ELASTICSEARCH),
+    "pinecone": partial(_in_language, _PINECONE),
+    "qdrant": partial(_in_language, _QDRANT),
+}
+"""By the name that `filter_dialect` has: filters, and the other system's name of each field that has another there -> what is sent."""
