@@ -77,17 +77,18 @@ class EndpointEncoder(Declared):
     name: str
     kind: Literal["endpoint"]
     url: Address
-    """Up to and including `/v1` for the API `openai`; of the server for `tei`."""
+    """Up to and including `/v1` for the API `openai`; of the server for `tei` and `pinecone`."""
     model: str = Field(min_length=1, max_length=256)
     question_model: str | None = Field(None, min_length=1, max_length=256)
     """The model's name for questions, if the server has two."""
-    api: Literal["openai", "tei"] = "openai"
-    """`openai`: `/embeddings`, as OpenAI, vLLM, Ollama, LiteLLM and Infinity have it; `tei`: `/embed`."""
+    api: Literal["openai", "tei", "pinecone"] = "openai"
+    """`openai`: `/embeddings`, as OpenAI, vLLM, Ollama, LiteLLM and Infinity have it; `tei`: `/embed`; `pinecone`: `/embed` of
+    Pinecone, which puts the prompts of its models before questions and passages itself."""
     api_key_env: Variable | None = None
     """The environment variable that holds the key; not declared: no key is sent."""
     ca_file: str | None = None
     question_prompt: str | None = Field(None, max_length=1_000)
-    """Stands before each question; None: what a known model needs (`chorale models`), else nothing."""
+    """Stands before each question; None: what a known model needs (`chorale models`), else nothing; with `pinecone` nothing."""
     passage_prompt: str | None = Field(None, max_length=1_000)
     dimensions: int | None = Field(None, ge=1, le=8_192)
     """The server is asked for as many numbers, and longer vectors are cut; None: as many as the model gives."""

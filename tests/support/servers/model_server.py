@@ -13,17 +13,25 @@ from tests.support.servers.chat_server import Answer, Handler
 
 
 def embeds(embedder: Embedder, *, as_text: bool = False) -> Answer:
-    """Embeds as OpenAI's `/embeddings` does, in the opposite order, or as TEI's `/embed`.
+    """Embeds as OpenAI's `/embeddings` does, in the opposite order, or as the `/embed` of TEI or of Pinecone.
 
     `as_text`: OpenAI's vectors are lists of numbers, as of a server that ignores `encoding_format`.
     """
 
     def answer(handler: Handler, body: dict[str, Any]) -> None:
         texts = body.get("inputs") or body["input"]
+        is_pinecone = "parameters" in body
+        if is_pinecone:
+            texts = [one["text"] for one in texts]
         # Models of E5 servers are named after their side, as `e5-query`.
-        is_question = "query" in body.get("model", "")
-        vectors = embedder.embed_questions(texts) if is_question else embedder.embed_passages(texts)
-        if "inputs" in body:
+        side = body["parameters"]["input_type"] if is_pinecone else body.get("model", "")
+        vectors = embedder.embed_questions(texts) if "query" in side else embedder.embed_passages(texts)
+        if is_pinecone:
+            rows = [{"vector_type": "dense", "values": vector} for vector in vectors.tolist()]
+            usage = {"total_tokens": len(rows)}
+            reply = {"model": body["model"], "vector_type": "dense", "data": rows, "usage": usage}
+            handler.send(200, json.dumps(reply).encode())
+        elif "inputs" in body:
             handler.send(200, json.dumps(vectors.tolist()).encode())
         else:
             encode = not as_text and body.get("encoding_format") == "base64"
