@@ -206,11 +206,32 @@ class Neo4jEndpoint(Declared):
 JsonPath: TypeAlias = Annotated[str, Field(min_length=1)] | Annotated[list[str | int], Field(min_length=1)]
 """A path of names and list positions, such as `items.0.title`; a list of them if a name contains a dot."""
 
+
+class MongodbTexts(Declared):
+    """The table `texts` of a store of kind `http`: the texts of its hits are in a collection of MongoDB."""
+
+    kind: Literal["mongodb"]
+    url_env: Variable
+    """The environment variable with the address, `mongodb://USER:PASSWORD@HOST` or `mongodb+srv://…`; the file never contains the
+    address itself."""
+    database: str = Field(min_length=1)
+    collection: str = Field(min_length=1)
+    id: str = Field("_id", min_length=1)
+    """The field with the ids of the hits; an id of 24 hexadecimal digits also stands for an ObjectId."""
+    title: str | None = Field(None, min_length=1)
+    """Not set: the title that the hit has."""
+    text: str = Field(min_length=1)
+    timeout_s: float = Field(1, ge=0.05, le=60)
+    """Longest wait for the texts of a ranking; a request with less time left waits less."""
+
+
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
 class HttpEndpoint(Declared):
     """The options of a store of kind `http`."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     url: str
     """Address, `http://` or `https://`, without a password; redirects are not followed."""
@@ -249,6 +270,8 @@ class HttpEndpoint(Declared):
     """Paths of further fields, by the name that filters and answers use (`url`, `language`, …)."""
     total: JsonPath | None = None
     """Path, from the answer, of the number of matches."""
+    texts: MongodbTexts | None = None
+    """Where the texts are if the hits have none: they are read by id, and a hit without a text there is left out."""
     id_prefix: str | None = None
     """Prefix of every id. Not set: the store's name and a slash, so that ids of two services are not equal by accident.
     Set it to "" if the ids are those of indexed documents."""
@@ -316,6 +339,8 @@ class HttpEndpoint(Declared):
             raise ValueError(
                 "url, params or body must contain {question}, or params or body {vector}, and not both"
             )
+        if self.text is not None and self.texts is not None:
+            raise ValueError("declare either text, a field of the hits, or texts")
         if "filter" not in self.places and {"filter_dialect", "filter_fields"} & self.model_fields_set:
             raise ValueError("filter_dialect and filter_fields need {filter} in the body")
         if "key" in self.places and self.api_key_env is None:

@@ -15,6 +15,7 @@ from models import cypher
 from models.endpoints import (
     ElasticsearchEndpoint,
     HttpEndpoint,
+    MongodbTexts,
     Neo4jEndpoint,
     PostgresqlEndpoint,
     WeaviateEndpoint,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from search.engines.elasticsearch.store import ElasticsearchStore
     from search.engines.embedded.store import EmbeddedStore
     from search.engines.graph.derived_graph import DerivedGraph, Documents
+    from search.engines.http.mongodb_texts import MongodbCollection
     from search.engines.http.source import HttpSource
     from search.engines.neo4j.store import Neo4jStore
     from search.engines.postgresql.store import PostgresqlStore
@@ -92,11 +94,30 @@ def check_derived_cypher(options: Mapping[str, Any], statement: str) -> str | No
 
 
 def open_http_source(name: str, options: Mapping[str, Any]) -> HttpSource:
+    """Raises NotConfigured where its texts are in MongoDB, and the driver is missing or the environment has no usable address."""
     from search.engines.http.source import HttpSource
 
     endpoint = HttpEndpoint(**options)
     key = os.environ.get(endpoint.api_key_env) if endpoint.api_key_env else None
-    return HttpSource(name, endpoint, key=key)
+    collection = None if endpoint.texts is None else _open_texts(name, endpoint.texts)
+    return HttpSource(name, endpoint, key=key, collection=collection)
+
+
+def _open_texts(name: str, declared: MongodbTexts) -> MongodbCollection:
+    try:
+        from search.engines.http.mongodb_texts import MongodbCollection
+    except ModuleNotFoundError as error:
+        raise NotConfigured(
+            f"the texts of the store {name!r} need the driver pymongo ({error}); `make mongodb` or `pip install pymongo` installs it"
+        ) from error
+    url = _secret(name, declared.url_env)
+    try:
+        return MongodbCollection(declared, url or "")
+    except Exception:  # it may quote the address, which may contain a password
+        raise NotConfigured(
+            f"the store {name!r}: the variable {declared.url_env} has no valid address; it is mongodb://USER:PASSWORD@HOST, with "
+            "percent-encoded characters in USER and PASSWORD"
+        ) from None
 
 
 def http_needs(options: Mapping[str, Any]) -> frozenset[Need]:

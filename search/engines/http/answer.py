@@ -6,10 +6,10 @@ import codecs
 import html
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from chorale_client.filters import is_deeper
 from chorale_client.wire_names import Warned
@@ -42,6 +42,12 @@ class _Found(NamedTuple):
     metadata: Mapping[str, Any]
     fields: Mapping[str, Any]
     """Those of `search.filters.filter_fields`."""
+    stored: Mapping[str, Any] = {}
+    """The document of the collection that `texts` declares."""
+
+
+ReadTexts: TypeAlias = Callable[[Sequence[Any]], Mapping[Any, Mapping[str, Any]]]
+"""Ids as the endpoint gives them -> a document of another store for each id that it has; raises StageFailure."""
 
 
 class AnswerReader:
@@ -52,8 +58,16 @@ class AnswerReader:
         self._endpoint = endpoint
         self._prefix = f"{name}/" if endpoint.id_prefix is None else endpoint.id_prefix
 
-    def read(self, raw: bytes, search: Search, *, asked: int, unsent: Collection[str]) -> Ranking:
-        """The first hit of every document, in the endpoint's order; raises InvalidAnswer.
+    def read(
+        self,
+        raw: bytes,
+        search: Search,
+        *,
+        asked: int,
+        unsent: Collection[str] = (),
+        read_texts: ReadTexts | None = None,
+    ) -> Ranking:
+        """The first hit of every document, in the endpoint's order; raises InvalidAnswer, and what `read_texts` raises.
 
         `asked` is the number of hits that the endpoint was to send, and `unsent` are the fields with conditions that it does not
         know.
@@ -69,7 +83,7 @@ class AnswerReader:
                 f"{endpoint.address} has no list of hits at {_shown(endpoint.hits)}, but {_kind(found)}"
             )
         total = None if endpoint.total is None else at(answer, endpoint.total)
-        return self.ranking(found, search, total, asked=asked, unsent=unsent)
+        return self.ranking(found, search, total, asked=asked, unsent=unsent, read_texts=read_texts)
 
     def ranking(
         self,
@@ -79,6 +93,7 @@ class AnswerReader:
         *,
         asked: float = math.inf,
         unsent: Collection[str] = (),
+        read_texts: ReadTexts | None = None,
     ) -> Ranking:
         """Each document's first hit, in the order of `found`; raises InvalidAnswer.
 
@@ -121,6 +136,15 @@ class AnswerReader:
                 f"compared here, among the first {asked} hits"
             )
         kept = kept[: search.depth]
+        if read_texts is not None and kept:
+            ids = {at(one.row, endpoint.id): one for one in kept}
+            stored = read_texts([*ids])
+            kept = [one._replace(stored=stored[id_]) for id_, one in ids.items() if id_ in stored]
+            if missing := len(ids) - len(kept):
+                warnings.append(
+                    f"{Warned.DOCUMENT_MISSING}: {self._name}: {missing} of {len(ids)} hits have no text in the collection, and "
+                    "are left out"
+                )
         known = _is_number(total) and isinstance(total, int) and total >= len(kept) and not search.filters
         return Ranking(
             tuple(self._hit(one) for one in kept),
@@ -183,10 +207,11 @@ class AnswerReader:
         )
 
     def _text(self, found: _Found) -> PassageText:
-        title, text = (
-            "" if path is None else self._plain(at(found.row, path))
-            for path in (self._endpoint.title, self._endpoint.text)
-        )
+        endpoint, texts = self._endpoint, self._endpoint.texts
+        places: list[tuple[Any, JsonPath | None]] = [(found.row, endpoint.title), (found.row, endpoint.text)]
+        if texts is not None:
+            places = [(found.stored, texts.title) if texts.title else places[0], (found.stored, texts.text)]
+        title, text = ("" if path is None else self._plain(at(row, path)) for row, path in places)
         return PassageText(
             self._passage_id(found.document_id),
             found.document_id,

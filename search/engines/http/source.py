@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 
@@ -24,11 +25,15 @@ from models.errors import (
 from models.event_loop import running_loop
 from models.hits import Ranking
 from search.credentials import usable_key
+from search.deadline import Deadline
 from search.engines.http.answer import AnswerReader
 from search.engines.http.filter_dialects import DIALECTS
 from search.engines.http.request import make_request
 from search.protocol import Search
 from search.texts_with_hits import TextsWithHits
+
+if TYPE_CHECKING:
+    from search.engines.http.mongodb_texts import MongodbCollection
 
 _MEANINGS: tuple[tuple[range | tuple[int, ...], type[StageFailure], str], ...] = (
     ((401, 403, 407), Unauthorised, "check the key that api_key_env names"),
@@ -44,11 +49,19 @@ _MEANINGS: tuple[tuple[range | tuple[int, ...], type[StageFailure], str], ...] =
 class HttpSource(TextsWithHits):
     """Implements `search.protocol.Searches`; thread-safe.
 
-    `key` is the value of the variable `endpoint.api_key_env`.
+    `key` is the value of the variable `endpoint.api_key_env`, and `collection` is the one that `endpoint.texts` declares.
     """
 
-    def __init__(self, name: str, endpoint: HttpEndpoint, *, key: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        endpoint: HttpEndpoint,
+        *,
+        key: str | None = None,
+        collection: MongodbCollection | None = None,
+    ) -> None:
         self._endpoint = endpoint
+        self._collection = collection
         self._key = key
         self._reader = AnswerReader(name, endpoint)
         self._transports: dict[asyncio.AbstractEventLoop, httpx2.AsyncHTTPTransport] = {}
@@ -80,15 +93,22 @@ class HttpSource(TextsWithHits):
         depth = endpoint.max_hits if unsent or search.exclude_ids else min(search.depth, endpoint.max_hits)
         values = {"depth": depth, "namespace": namespace, "filter": sent}
         requests = [make_request(endpoint, {**values, place: one}, key=key) for one in questions]
+        deadline = Deadline(search.timeout_s, endpoint.address)
         asking = self._ask(requests, min(search.timeout_s, endpoint.timeout_s))
         answers = asyncio.run_coroutine_threadsafe(asking, running_loop()).result()
-        return [self._reader.read(raw, search, asked=depth, unsent=unsent) for raw in answers]
+        read_texts = None if self._collection is None else partial(_texts, self._collection, deadline)
+        return [
+            self._reader.read(raw, search, asked=depth, unsent=unsent, read_texts=read_texts)
+            for raw in answers
+        ]
 
     def close(self) -> None:
         while self._transports:
             loop, transport = self._transports.popitem()
             if loop is running_loop():
                 asyncio.run_coroutine_threadsafe(transport.aclose(), loop).result(1.0)
+        if self._collection is not None:
+            self._collection.close()
 
     async def _ask(self, requests: Sequence[httpx2.Request], timeout_s: float) -> list[bytes]:
         """The answers in order; the first failure ends the other requests.
@@ -175,3 +195,9 @@ class HttpSource(TextsWithHits):
                 retry_after = response.headers.get("Retry-After", "")[:40] or "not said"
                 return kind(f"{said}: {meaning.format(retry_after=retry_after)}")
         return InvalidAnswer(f"{said}, which is not a valid HTTP status")
+
+
+def _texts(
+    collection: MongodbCollection, deadline: Deadline, ids: Sequence[Any]
+) -> Mapping[Any, Mapping[str, Any]]:
+    return collection.documents(ids, deadline.check())

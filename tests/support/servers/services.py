@@ -16,8 +16,9 @@ SERVICES = {
     "postgresql": "CHORALE_TEST_POSTGRESQL_URL",
     "elasticsearch": "CHORALE_TEST_ELASTICSEARCH_URL",
     "weaviate": "CHORALE_TEST_WEAVIATE_URL",
+    "ferretdb": "CHORALE_TEST_FERRETDB",
 }
-"""The environment variable with the address of each server."""
+"""The environment variable with the address of each server, or with its program."""
 
 
 def need(name: str, why: str) -> str:
