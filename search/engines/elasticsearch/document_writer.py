@@ -1,4 +1,4 @@
-"""An index of Elasticsearch and the documents in it.
+"""An index of the server and the documents in it.
 
 A batch writes passages and the records of their documents, and deletes what they replace.  Then one refresh makes all of
 it visible.  Unchanged passages are not written again, because a deleted passage counts in Lucene's word statistics until
@@ -9,19 +9,18 @@ what another writer touches meanwhile.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
-from elasticsearch import ApiError
-from elasticsearch.helpers import streaming_bulk
+from collections.abc import Iterator, Sequence
+from urllib.parse import quote
 
 from models.documents import Document
 from models.errors import PartlyWritten
 from search.checks import built_differently
 from search.deadline import Deadline
 from search.engines.elasticsearch import lookups
+from search.engines.elasticsearch.bulk_writing import Action, send
 from search.engines.elasticsearch.connection import Connection, IndexCall
-from search.engines.elasticsearch.failures import PASSING, MissingIndex, readable, translated
+from search.engines.elasticsearch.dialect import Request, as_json
+from search.engines.elasticsearch.failures import MissingIndex
 from search.engines.elasticsearch.index_layout import (
     Layout,
     document_source,
@@ -49,8 +48,8 @@ class DocumentWriter:
             layout = self._layout(index)
         except MissingIndex:
             self._prepare()
-            body, name = index_body(options, index.manifest), self._name(index)
-            self._connection.ask(lambda client: client.indices.create(index=name, **body))
+            body = index_body(self._connection.dialect, index.manifest)
+            self._connection.ask(Request("PUT", self._path(index), as_json(body)))
             return
         differing = []
         if layout.words.declared != options.analyser:
@@ -71,8 +70,7 @@ class DocumentWriter:
         return True
 
     def drop(self, index: Index) -> None:
-        name = self._name(index)
-        self._connection.ask(lambda client: client.options(ignore_status=404).indices.delete(index=name))
+        self._connection.ask(Request("DELETE", self._path(index), may_miss=True))
 
     def write(self, index: Index, documents: Sequence[Document], deleted: Sequence[str]) -> None:
         """Raises PartlyWritten."""
@@ -94,24 +92,27 @@ class DocumentWriter:
         """How the index was made; raises MissingIndex, and BadIndex if it does not have our layout."""
         if index.name not in self._layouts:
             name = self._name(index)
-            answer = self._connection.ask(lambda client: client.indices.get_mapping(index=name), deadline)
-            with readable(self._connection.address):
-                self._layouts[index.name] = layout_from(name, answer[name]["mappings"])
+            self._layouts[index.name] = self._connection.ask(
+                Request("GET", f"{self._path(index)}/_mapping"),
+                deadline,
+                lambda answer: layout_from(name, answer[name]["mappings"]),
+            )
         return self._layouts[index.name]
 
     def _name(self, index: Index) -> str:
         return f"{self._connection.endpoint.prefix}-{index.name}"
 
+    def _path(self, index: Index) -> str:
+        return f"/{quote(self._name(index), safe='')}"
+
     def _prepare(self) -> None:
         """Create the template if it is missing or outdated."""
         prefix = self._connection.endpoint.prefix
-        name, declared = f"{prefix}-namespaces", template(prefix)
-        answer = self._connection.ask(
-            lambda client: client.options(ignore_status=404).indices.get_index_template(name=name)
-        )
+        path, declared = f"/_index_template/{prefix}-namespaces", template(prefix)
+        answer = self._connection.ask(Request("GET", path, may_miss=True))
         versions = [made["index_template"].get("version") for made in answer.get("index_templates", ())]
         if versions != [declared["version"]]:
-            self._connection.ask(lambda client: client.indices.put_index_template(name=name, **declared))
+            self._connection.ask(Request("PUT", path, as_json(declared)))
 
     def _upsert(self, layout: Layout, documents: Sequence[Document]) -> dict[str, str]:
         """Write what differs from the stored state; returns the reasons for refused documents, by id."""
@@ -140,7 +141,7 @@ class DocumentWriter:
         return IndexCall(self._connection, layout, self._connection.deadline())
 
     def _refresh(self, layout: Layout) -> None:
-        self._connection.ask(lambda client: client.indices.refresh(index=layout.index))
+        self._connection.ask(Request("POST", f"/{quote(layout.index, safe='')}/_refresh"))
 
 
 def _sources(layout: Layout, document: Document) -> dict[str, Action]:
@@ -155,63 +156,3 @@ def _sources(layout: Layout, document: Document) -> dict[str, Action]:
 
 def _deletion(layout: Layout, entry: lookups.Stored) -> Action:
     return {"_op_type": "delete", "_index": layout.index, "_id": key_of(entry.document_id, entry.passage_id)}
-
-
-_CHUNK_ACTIONS = 500
-_CHUNK_BYTES = 8_000_000
-_RETRIES = 8
-_FIRST_PAUSE_S = 0.25
-_LONGEST_PAUSE_S = 10.0
-
-Action = dict[str, Any]
-
-
-def send(connection: Connection, actions: Iterable[Action]) -> dict[str, str]:
-    """The reason for each failed action, by its `_id`; raises a store's failure if all failed.
-
-    Actions refused as too many at once (429) are retried for about 40 s.
-    """
-    refused: dict[str, str] = {}
-    unanswered: set[str] = set()
-
-    def noted() -> Iterator[Action]:
-        for action in actions:
-            unanswered.add(action["_id"])
-            yield action
-
-    with translated(connection.address), readable(connection.address):
-        results = streaming_bulk(
-            connection.bulk_client(),
-            noted(),
-            chunk_size=_CHUNK_ACTIONS,
-            max_chunk_bytes=_CHUNK_BYTES,
-            raise_on_error=False,
-            raise_on_exception=False,
-            max_retries=_RETRIES,
-            initial_backoff=_FIRST_PAUSE_S,
-            max_backoff=_LONGEST_PAUSE_S,
-            retry_on_status=tuple(PASSING),
-        )
-        for is_done, result in results:
-            ((operation, outcome),) = result.items()
-            unanswered.discard(outcome["_id"])
-            if is_done or (operation == "delete" and outcome.get("status") == 404):
-                continue
-            error = outcome.get("exception")
-            if error is not None and not (isinstance(error, ApiError) and error.status_code == 413):
-                raise error
-            refused[outcome["_id"]] = _reason(outcome)
-        if unanswered:
-            raise LookupError(f"no result for {len(unanswered)} of the actions that were sent")
-    return refused
-
-
-def _reason(outcome: Mapping[str, Any]) -> str:
-    error = outcome.get("error")
-    if outcome.get("status") == 413:
-        return "the request is too large for the server: split the document, or raise http.max_content_length"
-    if isinstance(error, Mapping):
-        cause = error.get("caused_by")
-        detail = cause.get("reason") if isinstance(cause, Mapping) else None
-        return f"{error.get('type')}: {error.get('reason')}{f' ({detail})' if detail else ''}"[:300]
-    return str(error)[:300]

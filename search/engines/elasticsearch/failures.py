@@ -1,21 +1,16 @@
-"""Translating the client's errors, and errors inside an answer, to a store's failures."""
+"""The failures of a store, for the errors that its server reports and for answers that cannot be read."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
-
-from elastic_transport import ConnectionError as NoConnection
-from elastic_transport import ConnectionTimeout, SerializationError, TlsError, TransportError
-from elasticsearch import ApiError, UnsupportedProductError
-from urllib3.exceptions import EmptyPoolError
 
 from models.errors import (
     BadIndex,
     InvalidAnswer,
-    ServiceError,
     StageFailure,
     StoreTimeout,
     StoreUnavailable,
@@ -30,6 +25,21 @@ _NO_ANALYSER = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """As failures name it."""
+
+    product: str
+    versions: str
+    logins: str
+    """The options that name the variables of a login."""
+    address: str
+    """All addresses."""
+
+    def __str__(self) -> str:
+        return f"{self.product} at {self.address}"
+
+
 class MissingIndex(BadIndex):
     """The index does not exist (any more)."""
 
@@ -38,104 +48,100 @@ class Passing(StoreUnavailable):
     """May be over in a moment: worth a retry."""
 
 
-@contextmanager
-def translated(address: str) -> Iterator[None]:
-    """Translates the client's errors to StageFailure."""
-    try:
-        yield
-    except UnsupportedProductError as error:
-        raise _stranger(address) from error
-    except ApiError as error:
-        # Elasticsearch names itself in every answer.  The client checks the name only if the status is 200.
-        if error.status_code in (400, 404) and error.meta.headers.get("x-elastic-product") != "Elasticsearch":
-            raise _stranger(address) from error
-        raise failure(address, error.status_code, error.body) from error
-    except ConnectionTimeout as error:
-        raise StoreTimeout(f"Elasticsearch at {address} did not answer in time") from error
-    except TlsError as error:
-        raise StoreUnavailable(
-            f"no TLS with Elasticsearch at {address} ({str(error)[:200]}): check the scheme, ca_file and client_cert_file"
-        ) from error
-    except NoConnection as error:
-        if any(isinstance(one, EmptyPoolError) for one in error.errors):
-            raise all_busy(address) from error
-        # A server that requires a client certificate reports its absence only by closing the connection (TLS 1.3).
-        declared = "url and client_cert_file" if address.startswith("https") else "url"
-        raise Passing(
-            f"Elasticsearch at {address} cannot be reached ({str(error)[:200]}): start it, or check the store's {declared}"
-        ) from error
-    except SerializationError as error:
-        raise InvalidAnswer(f"Elasticsearch at {address} answered with something that is not JSON") from error
-    except TransportError as error:
-        raise StoreUnavailable(f"Elasticsearch at {address}: {str(error)[:200]}") from error
-    except ServiceError:
-        raise
-    except Exception as error:
-        # The text of this error and of its causes may quote a header, and so the key.
-        raise StageFailure(f"Elasticsearch at {address} cannot be asked ({type(error).__name__})") from None
+class Busy(Passing):
+    """The server says that it is busy or starting."""
+
+
+class TooLarge(BadIndex):
+    """The server takes no request of this size."""
 
 
 @contextmanager
-def readable(address: str) -> Iterator[None]:
+def readable(server: Server) -> Iterator[None]:
     """While an answer is read, an unexpected structure becomes InvalidAnswer."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InvalidAnswer(
-            f"Elasticsearch at {address} answered in an unknown format ({type(error).__name__}: "
-            f"{str(error)[:100]}): is its version 8 or 9?"
+            f"{server} answered in an unknown format ({type(error).__name__}: "
+            f"{str(error)[:100]}): is its version {server.versions}?"
         ) from error
 
 
-def failure(address: str, status: int, body: Any) -> StageFailure:
+def failure(server: Server, status: int, body: Any) -> StageFailure:
     """The failure for an error that the server reported, with what to do."""
     kind, reason = _told(body)
     if kind == "cluster_block_exception" and status == 403:
-        return StoreUnavailable(f"Elasticsearch at {address} allows no writes now: {reason}")
+        return StoreUnavailable(f"{server} allows no writes now: {reason}")
     if status in (401, 403):
         return Unauthorised(
-            f"Elasticsearch at {address} refuses our credentials ({status}): check api_key_env or password_env, and "
+            f"{server} refuses our credentials ({status}): check {server.logins}, and "
             f"the rights on the indices: {reason}"
         )
     if kind == "index_not_found_exception":
-        return MissingIndex(f"Elasticsearch at {address} has no such index: {reason}")
+        return MissingIndex(f"{server} has no such index: {reason}")
     if "maximum normal shards open" in reason or "maximum shards open" in reason:
         return BadIndex(
-            f"the cluster at {address} takes no more shards, so no more namespaces: add a node, drop namespaces, or "
+            f"the cluster at {server.address} takes no more shards, so no more namespaces: add a node, drop namespaces, or "
             f"raise cluster.max_shards_per_node: {reason}"
         )
     if status in PASSING:
-        return Passing(f"Elasticsearch at {address} is busy or starting ({status}): {reason}")
+        return Busy(f"{server} is busy or starting ({status}): {reason}")
     if status in (406, 415) or kind == "media_type_header_exception":
         return InvalidAnswer(
-            f"the server at {address} is of a version that is not supported: use 8 or 9: {reason}"
+            f"the server at {server.address} is of a version that is not supported: use {server.versions}: {reason}"
         )
     if status == 413:
-        return BadIndex(
-            f"the server at {address}, or a proxy before it, refuses requests of this size: shorten the filters, or "
+        return TooLarge(
+            f"the server at {server.address}, or a proxy before it, refuses requests of this size: shorten the filters, or "
             "raise http.max_content_length, and the proxy's limit"
         )
     if status >= 500:
-        return StoreUnavailable(f"Elasticsearch at {address} failed ({status}): {reason}")
+        return StoreUnavailable(f"{server} failed ({status}): {reason}")
     if not (isinstance(body, Mapping) and "error" in body):
-        return _stranger(address)
+        return stranger(server)
     if _NO_ANALYSER.search(reason):
         return BadIndex(
-            f"the store's `analyser` is not on the server at {address}: use `chorale`, one that it has, or a "
+            f"the store's `analyser` is not on the server at {server.address}: use `chorale`, one that it has, or a "
             f"definition: {reason}"
         )
-    return BadIndex(f"Elasticsearch at {address} refuses the request ({status} {kind}): {reason}")
+    return BadIndex(f"{server} refuses the request ({status} {kind}): {reason}")
 
 
-def all_busy(address: str) -> StoreTimeout:
-    return StoreTimeout(
-        f"no connection to Elasticsearch at {address} came free in time: raise the store's `connections`"
+def silent(server: Server) -> StoreTimeout:
+    return StoreTimeout(f"{server} did not answer in time")
+
+
+def unreachable(server: Server, error: object) -> Passing:
+    # A server that requires a client certificate reports its absence only by closing the connection (TLS 1.3).
+    declared = "url and client_cert_file" if server.address.startswith("https") else "url"
+    return Passing(
+        f"{server} cannot be reached ({str(error)[:200]}): start it, or check the store's {declared}"
     )
 
 
-def _stranger(address: str) -> InvalidAnswer:
+def no_tls(server: Server, error: object) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"no TLS with {server} ({str(error)[:200]}): check the scheme, ca_file and client_cert_file"
+    )
+
+
+def no_json(server: Server) -> InvalidAnswer:
+    return InvalidAnswer(f"{server} answered with something that is not JSON")
+
+
+def not_asked(server: Server, error: Exception) -> StageFailure:
+    """Without the text of the error, which may quote a header, and so the key."""
+    return StageFailure(f"{server} cannot be asked ({type(error).__name__})")
+
+
+def all_busy(server: Server) -> StoreTimeout:
+    return StoreTimeout(f"no connection to {server} came free in time: raise the store's `connections`")
+
+
+def stranger(server: Server) -> InvalidAnswer:
     return InvalidAnswer(
-        f"what answers at {address} is not Elasticsearch 8 or 9 (OpenSearch is not supported): check the store's url"
+        f"what answers at {server.address} is not {server.product} {server.versions} (OpenSearch is not supported): check the store's url"
     )
 
 

@@ -11,10 +11,10 @@ from itertools import islice
 from typing import Any
 
 from models.documents import Document, Manifest, Passage
-from models.endpoints import ElasticsearchEndpoint
 from models.errors import BadIndex
 from models.hits import MAX_TERMS
 from search.analysis import IndexedTexts, for_server, indexed_texts, question_terms
+from search.engines.elasticsearch.dialect import Dialect
 from search.engines.elasticsearch.filter_conditions import FACETS, Clause
 
 OWN = "chorale"
@@ -96,7 +96,7 @@ class Layout:
 
 
 def template(prefix: str) -> dict[str, Any]:
-    """Mapping and settings that all namespaces share, as the client's arguments.
+    """Mapping and settings that all namespaces share.
 
     The mapping is strict, so that no field is added by mistake.
     """
@@ -116,7 +116,7 @@ def template(prefix: str) -> dict[str, Any]:
         "index_patterns": [f"{prefix}-*.v*"],
         "priority": 500,
         "version": TEMPLATE_VERSION,
-        "meta": {"what": "namespaces of Chorale"},
+        "_meta": {"what": "namespaces of Chorale"},
         "template": {
             "settings": {
                 # Only our own refresh makes a batch visible, so that it becomes visible as a whole.
@@ -133,8 +133,9 @@ def template(prefix: str) -> dict[str, Any]:
     }
 
 
-def index_body(endpoint: ElasticsearchEndpoint, manifest: Manifest) -> dict[str, Any]:
+def index_body(dialect: Dialect, manifest: Manifest) -> dict[str, Any]:
     """The settings and mappings that a namespace adds to the template, with a record of how it was built."""
+    endpoint = dialect.endpoint
     words = Words(endpoint.analyser, manifest)
     replicas = (
         {"auto_expand_replicas": "0-1"}
@@ -142,14 +143,10 @@ def index_body(endpoint: ElasticsearchEndpoint, manifest: Manifest) -> dict[str,
         else {"number_of_replicas": endpoint.replicas}
     )
     properties: dict[str, Any] = {TEXT: words.mapping, WHOLE: words.mapping}
+    of_vectors: dict[str, Any] = {}
     has_vectors = endpoint.vectors and manifest.dimension > 0
     if has_vectors:
-        properties["vector"] = {
-            "type": "dense_vector",
-            "dims": manifest.dimension,
-            "similarity": "cosine",
-            "index_options": {"type": "hnsw", "m": endpoint.m, "ef_construction": endpoint.ef_construction},
-        }
+        of_vectors, properties["vector"] = dialect.vector_index(manifest.dimension)
     meta = {
         "format": FORMAT,
         "manifest": asdict(manifest),
@@ -158,7 +155,7 @@ def index_body(endpoint: ElasticsearchEndpoint, manifest: Manifest) -> dict[str,
         "shards": endpoint.shards,
     }
     return {
-        "settings": {"number_of_shards": endpoint.shards, **replicas, **words.settings},
+        "settings": {"number_of_shards": endpoint.shards, **replicas, **words.settings, **of_vectors},
         "mappings": {"_meta": meta, "properties": properties},
     }
 

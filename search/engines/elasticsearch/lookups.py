@@ -26,7 +26,7 @@ class Stored:
 
 
 def entries(call: IndexCall) -> Iterator[Entry]:
-    with readable(call.address):
+    with readable(call.server):
         for fields in _scan(call, {"match_all": {}}, ("document_id", "passage_id", "revision")):
             passage_id, revision = (fields.get(name, [None])[0] for name in ("passage_id", "revision"))
             yield Entry(fields["document_id"][0], passage_id, revision)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from elasticsearch import Elasticsearch
-
 from models.documents import Matrix
 from models.errors import InvalidAnswer
 from models.hits import Hit, Ranking
 from search.engines.elasticsearch.connection import IndexCall
-from search.engines.elasticsearch.failures import Passing, failure, readable
+from search.engines.elasticsearch.dialect import Request, as_lines
+from search.engines.elasticsearch.failures import Passing, failure
 from search.engines.elasticsearch.filter_conditions import CLAUSES, Clause, SearchConditions, conditions
 from search.engines.elasticsearch.index_layout import WHOLE
 from search.filters import unknown_field_warning
@@ -106,8 +105,7 @@ def search_vectors(call: IndexCall, vectors: Matrix, search: Search) -> list[Ran
     """Asks for more passages (up to MOST_HITS) while a missing one could belong to the ranking."""
     asked, depth = conditions(search), search.depth
     size = min(2 * depth, MOST_HITS)
-    least = call.connection.endpoint.candidates
-    bodies = {n: _vector_body(vector.tolist(), size, least, asked) for n, vector in enumerate(vectors)}
+    bodies = {n: _vector_body(call, vector.tolist(), size, asked) for n, vector in enumerate(vectors)}
     answers, warnings = first_round(call, bodies, asked)
     hits: dict[int, list[Hit]] = {}
     while answers:
@@ -119,7 +117,7 @@ def search_vectors(call: IndexCall, vectors: Matrix, search: Search) -> list[Ran
                 for found in found_in(answer)
             ]
             if size < MOST_HITS and len(hits[n]) >= size and not is_settled(hits[n], depth):
-                again[n] = _vector_body(vectors[n].tolist(), min(4 * size, MOST_HITS), least, asked)
+                again[n] = _vector_body(call, vectors[n].tolist(), min(4 * size, MOST_HITS), asked)
         size = min(4 * size, MOST_HITS)
         answers = msearch(call, again) if again else {}
     figure = call.layout.manifest.known_words
@@ -143,22 +141,23 @@ def msearch(call: IndexCall, bodies: Mapping[int, Body]) -> dict[int, dict[str, 
     lines: list[dict[str, Any]] = []
     for body in bodies.values():
         head = {"index": call.layout.index}
-        if call.layout.shards > 1 and "knn" not in body:
+        if call.layout.shards > 1 and "knn" not in body.get("query", body):
             head["search_type"] = "dfs_query_then_fetch"
         lines += [head, {**body, "timeout": milliseconds}]
 
-    def send(client: Elasticsearch) -> Any:
-        answer = client.msearch(searches=lines, filter_path=_ANSWERED)
-        # Checked inside the call, so that temporary failures are retried, such as a moving shard or an index that a
+    def checked(answer: Any) -> Any:
+        # Checked for each attempt, so that temporary failures are retried, such as a moving shard or an index that a
         # rebuild just removed.
-        with readable(call.address):
-            for one in answer["responses"]:
-                _check(call, one)
-        return answer
+        for one in answer["responses"]:
+            _check(call, one)
+        return answer["responses"]
 
-    answers = call.ask(send)["responses"]
+    request = Request(
+        "POST", "/_msearch", as_lines(lines), {"filter_path": ",".join(_ANSWERED)}, is_lines=True
+    )
+    answers = call.connection.ask(request, call.deadline, checked)
     if len(answers) != len(bodies):
-        raise InvalidAnswer(f"Elasticsearch at {call.address} left questions unanswered")
+        raise InvalidAnswer(f"{call.server} left questions unanswered")
     return dict(zip(bodies, answers, strict=True))
 
 
@@ -185,10 +184,11 @@ def _text_body(query: Clause, size: int) -> Body:
     return {**hits_only(SHOWN), "query": query, "sort": _ORDER, "size": size}
 
 
-def _vector_body(vector: list[float], size: int, least: int, asked: SearchConditions) -> Body:
-    candidates = min(MOST_HITS, max(2 * size, least))
-    knn = {"field": "vector", "query_vector": vector, "k": size, "num_candidates": candidates}
-    return {**hits_only(SHOWN), "knn": knn | {"filter": [*asked.clauses]}, "size": size}
+def _vector_body(call: IndexCall, vector: list[float], size: int, asked: SearchConditions) -> Body:
+    dialect = call.connection.dialect
+    candidates = min(MOST_HITS, max(2 * size, dialect.endpoint.candidates))
+    nearest = dialect.vector_query(vector, size, candidates, asked.clauses)
+    return {**hits_only(SHOWN), **nearest, "size": size}
 
 
 def hits_only(fields: Sequence[str]) -> Body:
@@ -218,9 +218,9 @@ def hit_of(fields: Mapping[str, list[str]], score: float) -> Hit:
 
 def _check(call: IndexCall, answer: Mapping[str, Any]) -> None:
     if "error" in answer:
-        raise failure(call.address, int(answer.get("status", 500)), answer)
+        raise failure(call.server, int(answer.get("status", 500)), answer)
     if answer.get("timed_out"):
         raise call.deadline.over()
     if lost := answer.get("_shards", {}).get("failed"):
         reason = str(answer["_shards"].get("failures", ""))[:300]
-        raise Passing(f"Elasticsearch at {call.address}: {lost} shards did not answer: {reason}")
+        raise Passing(f"{call.server}: {lost} shards did not answer: {reason}")

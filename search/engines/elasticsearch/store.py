@@ -2,92 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TypeVar
-
-from models.documents import Matrix
 from models.endpoints import ElasticsearchEndpoint
-from models.errors import NotConfigured
-from models.hits import Ranking
-from search.checks import checked_questions
-from search.documents.reading import FromDocuments
-from search.engines.elasticsearch import searching
-from search.engines.elasticsearch.connection import Connection, IndexCall
-from search.engines.elasticsearch.document_writer import DocumentWriter
-from search.engines.elasticsearch.failures import MissingIndex, readable
-from search.protocol import Index, Search
-
-_T = TypeVar("_T")
+from search.engines.elasticsearch.client import ElasticsearchDialect
+from search.engines.elasticsearch.dialect_store import DialectStore
 
 
-class ElasticsearchStore(DocumentWriter, FromDocuments):
-    """Implements `search.protocol.Engine`, `Searches`, `Lists` and `ScoresText`; thread-safe.  Sends nothing before it is used."""
-
+class ElasticsearchStore(DialectStore):
     def __init__(
         self, endpoint: ElasticsearchEndpoint, *, api_key: str | None = None, password: str | None = None
     ) -> None:
-        super().__init__(Connection(endpoint, api_key=api_key, password=password))
-
-    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
-        return self._ask(
-            namespace,
-            search.timeout_s,
-            lambda call: searching.search_text(call, texts, search),
-            generation=search.generation,
-        )
-
-    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
-        """Approximate (HNSW).  Raises NotConfigured if the store is declared without `vectors`."""
-
-        def work(call: IndexCall) -> list[Ranking]:
-            if not call.layout.has_vectors:
-                raise NotConfigured(
-                    f"namespace {namespace!r} in Elasticsearch has no vectors: declare the store with "
-                    "`vectors = true` and build it again with `chorale index --rebuild`"
-                )
-            questions = checked_questions(namespace, vectors, call.layout.manifest, search.embedders)
-            return searching.search_vectors(call, questions, search)
-
-        return self._ask(namespace, search.timeout_s, work, generation=search.generation)
-
-    def score_text(
-        self,
-        namespace: str,
-        texts: Sequence[str],
-        passage_ids: Sequence[Sequence[str]],
-        *,
-        timeout_s: float = 1.0,
-    ) -> list[dict[str, float]]:
-        return self._ask(namespace, timeout_s, lambda call: searching.score_text(call, texts, passage_ids))
-
-    def warm(self, namespace: str | None = None) -> None:
-        deadline = self._connection.deadline(self._connection.endpoint.timeout_s)
-        for name in self.documents.documents.names() if namespace is None else [namespace]:
-            self.search_text(name, ["warm"], Search(depth=1, timeout_s=max(0.001, deadline.left_s)))
-
-    def close(self) -> None:
-        """Close the connections; the store cannot be used afterwards."""
-        self._connection.close()
-
-    def _ask(
-        self,
-        namespace: str,
-        timeout_s: float,
-        use: Callable[[IndexCall], _T],
-        *,
-        generation: int | None = None,
-    ) -> _T:
-        deadline = self._connection.deadline(timeout_s)
-
-        def work(index: Index) -> _T:
-            try:
-                with readable(self._connection.address):
-                    # The index was made before documents came by which their language can be measured.
-                    layout = replace(self._layout(index, deadline), manifest=index.manifest)
-                    return use(IndexCall(self._connection, layout, deadline))
-            except MissingIndex:
-                self._layouts.pop(index.name, None)
-                raise
-
-        return self.searching(namespace, deadline, work, generation=generation)
+        super().__init__(ElasticsearchDialect(endpoint, api_key=api_key, password=password))

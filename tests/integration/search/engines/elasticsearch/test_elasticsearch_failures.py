@@ -15,8 +15,9 @@ from chorale_client.wire_names import Reason
 
 from models.endpoints import ElasticsearchEndpoint
 from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
+from search.engines.elasticsearch.bulk_writing import send
+from search.engines.elasticsearch.client import ElasticsearchDialect
 from search.engines.elasticsearch.connection import Connection, IndexCall
-from search.engines.elasticsearch.document_writer import send
 from search.engines.elasticsearch.index_layout import Layout, Words
 from search.engines.elasticsearch.lookups import entries
 from search.engines.elasticsearch.store import ElasticsearchStore
@@ -286,7 +287,7 @@ def test_an_answer_in_an_unknown_format_and_a_write_without_a_result_are_invalid
     call: Callable[[Connection], None], body: bytes
 ) -> None:
     with Impostor(lambda *_: (200, body, PRODUCT)) as server:
-        connection = Connection(ElasticsearchEndpoint(url=server.url), api_key=None, password=None)
+        connection = Connection(ElasticsearchDialect(ElasticsearchEndpoint(url=server.url)))
         with pytest.raises(InvalidAnswer, match="in an unknown format"):
             call(connection)
         connection.close()

@@ -14,8 +14,9 @@ from ingest.document_ids import MAX_ID_BYTES
 from models.documents import Document, Passage
 from models.endpoints import ElasticsearchEndpoint
 from models.errors import BadIndex, ManifestMismatch, StageFailure
+from search.engines.elasticsearch.bulk_writing import send
+from search.engines.elasticsearch.client import ElasticsearchDialect
 from search.engines.elasticsearch.connection import Connection
-from search.engines.elasticsearch.document_writer import send
 from search.engines.elasticsearch.store import ElasticsearchStore
 from search.protocol import Search
 from tests.contracts.store_documents import document
@@ -148,7 +149,7 @@ def test_an_interrupted_batch_is_complete_after_a_repetition(prefix: str) -> Non
 
 def test_what_a_busy_server_rejects_is_sent_again_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("elasticsearch.helpers.actions.time.sleep", pauses.append)
+    monkeypatch.setattr("search.engines.elasticsearch.bulk_writing.time.sleep", pauses.append)
     busy = {"type": "es_rejected_execution_exception", "reason": "queue is full"}
     bad = {"type": "document_parsing_exception", "reason": "no", "caused_by": {"reason": "too deep"}}
     rounds: list[list[str]] = []
@@ -165,7 +166,7 @@ def test_what_a_busy_server_rejects_is_sent_again_more_slowly(monkeypatch: pytes
         return 200, json.dumps({"errors": True, "items": items}).encode(), PRODUCT
 
     with Impostor(answer) as server:
-        connection = Connection(ElasticsearchEndpoint(url=server.url), api_key=None, password=None)
+        connection = Connection(ElasticsearchDialect(ElasticsearchEndpoint(url=server.url)))
         action = {"_op_type": "index", "_index": "i", "_source": {}}
         refused = send(connection, [{**action, "_id": name} for name in ("good", "busy", "bad")])
         connection.close()
