@@ -7,8 +7,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m deploy.install_packages
 REQUESTS ?= 10000
 SEED ?= 1
-PROCESSES ?= 3 # many tests wait for processes, and leave half a core of two idle
-GROUPS := eval pdf office parquet postgresql elasticsearch weaviate graph neo4j mongodb tracing adapters torch dev supply-chain
+# Many tests wait for processes, and leave half a core of two idle.
+PROCESSES ?= 3
+GROUPS := eval pdf office parquet postgresql elasticsearch weaviate graph neo4j mongodb tracing adapters opensearch torch dev supply-chain
 INSTALLED ?= base model
 SBOM ?= dist/chorale.cdx.json
 
@@ -78,6 +79,7 @@ format: dev ## put the code into the one form
 dev: $(VENV)/.dev ## what the tests and checks need
 eval: $(VENV)/.eval ## ir-measures, for chorale eval
 elasticsearch: $(VENV)/.elasticsearch ## its client, for stores in Elasticsearch
+opensearch: $(VENV)/.opensearch ## its client, for stores in OpenSearch
 weaviate: $(VENV)/.weaviate ## its client, for stores in Weaviate
 graph: $(VENV)/.graph ## kglite, for graphs of documents
 neo4j: $(VENV)/.neo4j ## its driver, for graphs in Neo4j
