@@ -103,6 +103,13 @@ class ElasticsearchEndpoint(Declared):
         return all(address.startswith("https://") for address in self.addresses)
 
 
+class OpenSearchEndpoint(ElasticsearchEndpoint):
+    """The options of a store of kind `opensearch`: those of `elasticsearch`, without `api_key_env`."""
+
+    api_key_env: None = None
+    """OpenSearch takes a username and a password."""
+
+
 class PostgresqlEndpoint(Declared):
     """The options of a store of kind `postgresql`."""
 

@@ -17,6 +17,7 @@ from models.endpoints import (
     HttpEndpoint,
     MongodbTexts,
     Neo4jEndpoint,
+    OpenSearchEndpoint,
     PostgresqlEndpoint,
     WeaviateEndpoint,
 )
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from search.engines.http.mongodb_texts import MongodbCollection
     from search.engines.http.source import HttpSource
     from search.engines.neo4j.store import Neo4jStore
+    from search.engines.opensearch.store import OpenSearchStore
     from search.engines.postgresql.store import PostgresqlStore
     from search.engines.weaviate.store import WeaviateStore
 
@@ -44,12 +46,29 @@ def open_elasticsearch(name: str, options: Mapping[str, Any]) -> ElasticsearchSt
     from search.engines.elasticsearch.store import ElasticsearchStore
 
     endpoint = ElasticsearchEndpoint(**options)
-    for option in ("ca_file", "client_cert_file", "client_key_file"):
-        if (file := getattr(endpoint, option)) is not None and not os.access(file, os.R_OK):
-            raise NotConfigured(f"the store {name!r}: {option} {file} cannot be read")
+    _check_certificates(name, endpoint)
     return ElasticsearchStore(
         endpoint, api_key=_secret(name, endpoint.api_key_env), password=_secret(name, endpoint.password_env)
     )
+
+
+def open_opensearch(name: str, options: Mapping[str, Any]) -> OpenSearchStore:
+    """Raises NotConfigured where the client is missing, the environment has no usable password, or a certificate cannot be read."""
+    try:
+        from search.engines.opensearch.store import OpenSearchStore
+    except ModuleNotFoundError as error:
+        raise NotConfigured(
+            f"the store {name!r} needs the client opensearch-py ({error}); `make opensearch` or `pip install opensearch-py` installs it"
+        ) from error
+    endpoint = OpenSearchEndpoint(**options)
+    _check_certificates(name, endpoint)
+    return OpenSearchStore(endpoint, password=_secret(name, endpoint.password_env))
+
+
+def _check_certificates(name: str, endpoint: ElasticsearchEndpoint) -> None:
+    for option in ("ca_file", "client_cert_file", "client_key_file"):
+        if (file := getattr(endpoint, option)) is not None and not os.access(file, os.R_OK):
+            raise NotConfigured(f"the store {name!r}: {option} {file} cannot be read")
 
 
 class EmbeddedOptions(Declared):
@@ -203,6 +222,7 @@ KINDS: Mapping[str, StoreKind] = {
     ),
     "http": StoreKind(open_http_source, options=HttpEndpoint, needs=http_needs),
     "neo4j": StoreKind(open_neo4j, options=Neo4jEndpoint, check_cypher=check_cypher),
+    "opensearch": StoreKind(open_opensearch, options=OpenSearchEndpoint, writes=True),
     "postgresql": StoreKind(open_postgresql, options=PostgresqlEndpoint, writes=True),
     "weaviate": StoreKind(open_weaviate, options=WeaviateEndpoint, writes=True),
 }

@@ -30,7 +30,8 @@ def test_the_tables_have_every_declared_kind_and_method() -> None:
 
 def test_the_tables_import_no_module_that_only_a_search_needs() -> None:
     """Commands read the tables, and each of these modules takes 0.1 to 0.8 s to import."""
-    heavy = "numpy tantivy onnxruntime sqlalchemy elasticsearch weaviate kglite neo4j pymongo httpx httpx2"
+    engines = "tantivy elasticsearch opensearchpy weaviate kglite neo4j pymongo"
+    heavy = f"numpy onnxruntime sqlalchemy httpx httpx2 {engines}"
     assert imported("import tasks.wiring.pipeline", heavy) == []
 
 

@@ -1,4 +1,4 @@
-"""The Elasticsearch store (servers 8 and 9): one index for each build of a namespace.
+"""The Elasticsearch store (servers 8 and 9), of which OpenSearch is another dialect (`dialect`): one index for each build of a namespace.
 
 Each namespace has its own index because BM25's word statistics belong to an index.  In a shared index, one
 namespace's documents would change the order of another's hits and reveal how often a word occurs.  A shard costs

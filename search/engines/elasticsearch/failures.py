@@ -25,6 +25,9 @@ _NO_ANALYSER = re.compile(
 )
 
 
+_NO_KNN = re.compile(r"No handler for type \[knn_vector\]|unknown setting \[index\.knn\]")
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """As failures name it."""
@@ -105,6 +108,8 @@ def failure(server: Server, status: int, body: Any) -> StageFailure:
             f"the store's `analyser` is not on the server at {server.address}: use `chorale`, one that it has, or a "
             f"definition: {reason}"
         )
+    if _NO_KNN.search(reason):
+        return BadIndex(f"{server} has no k-NN plugin: install it, or set `vectors = false`: {reason}")
     return BadIndex(f"{server} refuses the request ({status} {kind}): {reason}")
 
 
@@ -141,7 +146,8 @@ def all_busy(server: Server) -> StoreTimeout:
 
 def stranger(server: Server) -> InvalidAnswer:
     return InvalidAnswer(
-        f"what answers at {server.address} is not {server.product} {server.versions} (OpenSearch is not supported): check the store's url"
+        f"what answers at {server.address} is not {server.product} {server.versions}: check the store's url, and its kind "
+        "(`elasticsearch` or `opensearch`)"
     )
 
 

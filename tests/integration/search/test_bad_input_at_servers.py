@@ -96,9 +96,7 @@ def test_documents_that_no_server_takes_are_named_and_the_others_are_in_every_st
 
 def test_an_address_of_another_server_is_named() -> None:
     endpoint = shared_endpoint()
-    message = (
-        f"{endpoint.url} is not Elasticsearch 8 or 9 .OpenSearch is not supported.: check the store's url"
-    )
+    message = f"{endpoint.url} is not Elasticsearch 8 or 9: check the store's url, and its kind"
     with opened("chorale", url=endpoint.url) as texts, pytest.raises(InvalidAnswer, match=message):
         texts.search_text("ns", ["pear"], Search(depth=1, timeout_s=30))
     host, port = host_and_port()

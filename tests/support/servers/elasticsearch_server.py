@@ -49,8 +49,11 @@ def corner() -> Iterator[str]:
 
 
 @contextmanager
-def opened(prefix: str, **options: Any) -> Iterator[ElasticsearchStore]:
-    store = ElasticsearchStore(ElasticsearchEndpoint(**{"url": address(), "prefix": prefix, **options}))
+def opened(prefix: str, *, password: str | None = None, **options: Any) -> Iterator[ElasticsearchStore]:
+    options = {"prefix": prefix, **options}
+    if "url" not in options:
+        options["url"] = address()
+    store = ElasticsearchStore(ElasticsearchEndpoint(**options), password=password)
     store.reader = KnownIndexes()
     try:
         yield store

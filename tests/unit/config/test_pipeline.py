@@ -40,6 +40,8 @@ def test_without_a_file_the_embedded_pipeline_is_declared() -> None:
     assert pipeline.configurations["rrf-grouped"].k == 10
     names = ("retrieve", "bm25", "vector", "hyde", "fusion", "index", "bulk")
     assert pipeline.queues == tuple(f"chorale.{name}" for name in names)
+    opensearch = load_pipeline(DEFAULT_FILE.with_name("opensearch.toml"))
+    assert {store.kind for store in opensearch.stores.values()} == {"opensearch"}
     clustered = load_pipeline(DEFAULT_FILE.with_name("clustered.toml"))
     assert clustered.configurations == pipeline.configurations, "it offers what the default one does"
     assert clustered.default_configuration == pipeline.default_configuration

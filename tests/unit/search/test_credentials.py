@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from models.errors import NotConfigured
-from search.kinds import open_elasticsearch, open_weaviate
+from search.kinds import open_elasticsearch, open_opensearch, open_weaviate
 
 OPENED: dict[str, tuple[Any, dict[str, str]]] = {
     "elasticsearch": (open_elasticsearch, {"api_key_env": "OUR_KEY"}),
     "elasticsearch with a password": (open_elasticsearch, {"username": "me", "password_env": "OUR_KEY"}),
+    "opensearch": (open_opensearch, {"username": "me", "password_env": "OUR_KEY"}),
     "weaviate": (open_weaviate, {"api_key_env": "OUR_KEY"}),
 }
 

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from elasticsearch import Elasticsearch
 
 from ingest.document_ids import MAX_ID_BYTES
 from models.documents import Document, Passage
-from models.endpoints import ElasticsearchEndpoint
 from models.errors import BadIndex, ManifestMismatch, StageFailure
-from search.engines.elasticsearch.bulk_writing import send
-from search.engines.elasticsearch.client import ElasticsearchDialect
-from search.engines.elasticsearch.connection import Connection
 from search.engines.elasticsearch.store import ElasticsearchStore
 from search.protocol import Search
 from tests.contracts.store_documents import document
 from tests.support.servers.elasticsearch_server import (
     HUNSPELL,
-    PRODUCT,
-    Answer,
-    Impostor,
     address,
     corner,
     host_and_port,
@@ -145,34 +136,6 @@ def test_an_interrupted_batch_is_complete_after_a_repetition(prefix: str) -> Non
             assert found(watching, "old") == []
             assert len(found(watching, "pear")) == 201
             store.drop(index_of())
-
-
-def test_what_a_busy_server_rejects_is_sent_again_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr("search.engines.elasticsearch.bulk_writing.time.sleep", pauses.append)
-    busy = {"type": "es_rejected_execution_exception", "reason": "queue is full"}
-    bad = {"type": "document_parsing_exception", "reason": "no", "caused_by": {"reason": "too deep"}}
-    rounds: list[list[str]] = []
-
-    def answer(_: str, body: bytes) -> Answer:
-        names = [json.loads(line)["index"]["_id"] for line in body.splitlines()[::2]]
-        rounds.append(names)
-        results: dict[str, dict[str, Any]] = {
-            "good": {"status": 201},
-            "busy": {"status": 429, "error": busy} if len(rounds) < 3 else {"status": 201},
-            "bad": {"status": 400, "error": bad},
-        }
-        items = [{"index": {"_id": name, **results[name]}} for name in names]
-        return 200, json.dumps({"errors": True, "items": items}).encode(), PRODUCT
-
-    with Impostor(answer) as server:
-        connection = Connection(ElasticsearchDialect(ElasticsearchEndpoint(url=server.url)))
-        action = {"_op_type": "index", "_index": "i", "_source": {}}
-        refused = send(connection, [{**action, "_id": name} for name in ("good", "busy", "bad")])
-        connection.close()
-    assert refused == {"bad": "document_parsing_exception: no (too deep)"}
-    assert rounds == [["good", "busy", "bad"], ["busy"], ["busy"]]
-    assert pauses == [0.25, 0.5]
 
 
 def test_a_namespace_without_vectors_is_searched_by_words(store: ElasticsearchStore) -> None:

@@ -1,0 +1,283 @@
+"""What a store on a server of Elasticsearch's API promises when that server is gone, slow, foreign or refuses: one sentence, in
+time, without a secret.
+
+Inherit the class and provide the fixtures `opens`, `place` (host and port of a real server) and `prefix` (of a namespace `ns`
+with 200 documents, written by `filled`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar
+
+import pytest
+from chorale_client.wire_names import Reason
+
+from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
+from search.engines.elasticsearch import bulk_writing
+from search.engines.elasticsearch.connection import IndexCall
+from search.engines.elasticsearch.dialect_store import DialectStore
+from search.engines.elasticsearch.index_layout import Layout, Words
+from search.engines.elasticsearch.lookups import entries
+from search.protocol import Search
+from tests.contracts.store_documents import MANIFEST, document
+from tests.support.servers.elasticsearch_server import Answer, Impostor
+from tests.support.servers.tcp_proxy import TcpProxy
+from tests.support.stores.known_index import index_of
+from tests.support.waiting import until
+
+PASSWORD = "hunter2"
+
+Opens = Callable[..., AbstractContextManager[DialectStore]]
+"""Opens a store with the options of its kind, and `password`."""
+
+
+def filled(store: DialectStore) -> None:
+    """Writes a namespace `ns` with long texts."""
+    store.create(index_of())
+    store.write(index_of(), [document(f"d{n:03}", "pear " + "word " * 2_000) for n in range(200)], ())
+
+
+def count(store: DialectStore, timeout_s: float = 10) -> int:
+    (ranking,) = store.search_text("ns", ["pear"], Search(depth=1_000, timeout_s=timeout_s))
+    return len(ranking.hits)
+
+
+CALLS: dict[str, Callable[[DialectStore, float], object]] = {
+    "search_text": lambda store, limit_s: count(store, timeout_s=limit_s),
+    "score_text": lambda store, limit_s: store.score_text("ns", ["pear"], [["d000#0"]], timeout_s=limit_s),
+    "has": lambda store, _: store.has(index_of()),
+    "entries": lambda store, _: list(store.entries(index_of())),
+    "upsert": lambda store, _: store.write(index_of(), [document("new", "pear")], ()),
+    "delete": lambda store, _: store.write(index_of(), (), ["d000"]),
+}
+
+
+def refusal(status: int, kind: str, reason: str) -> tuple[int, bytes]:
+    error = {"type": kind, "reason": reason, "root_cause": [{"type": kind, "reason": reason}]}
+    return status, json.dumps({"error": error, "status": status}).encode()
+
+
+def read(store: DialectStore) -> None:
+    connection = store._connection
+    layout = Layout("i", MANIFEST, Words("english", MANIFEST), False, 1)
+    list(entries(IndexCall(connection, layout, connection.deadline(5))))
+
+
+def write(store: DialectStore, *names: str) -> dict[str, str]:
+    action = {"_op_type": "index", "_index": "i", "_source": {}}
+    return bulk_writing.send(store._connection, [{**action, "_id": name} for name in names or ("a",)])
+
+
+class SearchServerFaults:
+    versions: ClassVar[str]
+    headers: ClassVar[dict[str, str]] = {"content-type": "application/json"}
+    """Those of the server's answers."""
+
+    @pytest.fixture
+    def proxy(self, place: tuple[str, int]) -> Iterator[TcpProxy]:
+        with TcpProxy(place) as proxy:
+            yield proxy
+
+    @pytest.fixture
+    def store(self, opens: Opens, proxy: TcpProxy, prefix: str) -> Iterator[DialectStore]:
+        url = f"http://127.0.0.1:{proxy.port}"
+        with opens(prefix, url=url, timeout_s=0.5, write_timeout_s=1) as store:
+            yield store
+
+    def test_a_connection_is_reused_and_a_broken_one_replaced_within_the_time(
+        self, store: DialectStore, proxy: TcpProxy
+    ) -> None:
+        assert [count(store) for _ in range(20)] == [200] * 20
+        assert proxy.accepted == 1
+        for _ in range(5):
+            proxy.cut()
+            assert count(store) == 200
+
+    def test_a_server_that_is_gone_is_unavailable_before_the_time_is_over(
+        self, opens: Opens, proxy: TcpProxy, prefix: str
+    ) -> None:
+        url, limit_s = f"http://127.0.0.1:{proxy.port}", 30.0
+        with opens(prefix, url=url, timeout_s=limit_s, write_timeout_s=limit_s) as store:
+            count(store)
+            proxy.is_refusing = True
+            proxy.cut()
+            for name, call in CALLS.items():
+                with pytest.raises(StoreUnavailable, match=rf":{proxy.port}.*start it, or check") as raised:
+                    call(store, limit_s)
+                assert raised.value.reason == Reason.UNAVAILABLE, name
+            proxy.is_refusing = False
+            assert count(store) == 200
+
+    def test_a_server_that_is_silent_costs_no_more_than_the_time_given(
+        self, store: DialectStore, proxy: TcpProxy
+    ) -> None:
+        count(store)
+        proxy.stall()
+        for name, call in CALLS.items():
+            with pytest.raises(StoreTimeout) as raised:
+                call(store, 0.5)
+            assert raised.value.reason == Reason.TIMEOUT, name
+        proxy.flow()
+        assert count(store) == 200
+
+    def test_an_answer_that_drips_costs_no_more_than_the_time_given(self, opens: Opens) -> None:
+        drips = (200, b" " * 30_000_000, self.headers)
+        with (
+            Impostor(lambda *_: drips) as server,
+            TcpProxy(("127.0.0.1", int(server.url.rsplit(":", 1)[1]))) as slow,
+        ):
+            slow.delay_s = 0.05
+            with opens("any", url=f"http://127.0.0.1:{slow.port}", connections=1) as store:
+                for _ in range(2):  # the second call finds the only connection free
+                    with pytest.raises(StoreTimeout, match="did not answer"):
+                        count(store, timeout_s=0.5)
+
+    def test_a_slow_name_server_costs_no_more_than_the_time_given(
+        self, opens: Opens, prefix: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real, answered = socket.getaddrinfo, threading.Event()
+        with opens(prefix) as store:
+            monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait() and real(*_, **__))
+            with pytest.raises(StoreTimeout, match="did not answer within"):
+                count(store, timeout_s=0.3)
+            answered.set()
+            assert count(store) == 200
+
+    def test_threads_that_wait_for_a_connection_wait_no_longer_than_their_time(
+        self, opens: Opens, prefix: str, proxy: TcpProxy
+    ) -> None:
+        with (
+            opens(prefix, url=f"http://127.0.0.1:{proxy.port}", connections=1) as store,
+            ThreadPoolExecutor(2) as threads,
+        ):
+            count(store)
+            proxy.stalls_at = b"pear"
+            first = threads.submit(count, store, 60)
+            until(lambda: proxy.is_stalled)
+            with pytest.raises(StoreTimeout, match="raise the store's `connections`"):
+                threads.submit(count, store, 0.5).result()
+            proxy.stalls_at = None
+            proxy.flow()
+            assert first.result() == 200
+
+    @pytest.mark.parametrize(
+        ("answer", "failure", "message"),
+        [
+            (refusal(401, "security_exception", "who are you"), Unauthorised, "check .*password_env"),
+            (refusal(403, "security_exception", "unauthorized"), Unauthorised, "the rights on the indices"),
+            (refusal(503, "cluster_block_exception", "no master"), StoreUnavailable, "busy or.*no master"),
+            (
+                refusal(403, "cluster_block_exception", "read-only"),
+                StoreUnavailable,
+                "allows no writes.*read-only",
+            ),
+            (refusal(500, "null_pointer_exception", "oops"), StoreUnavailable, "failed.*oops"),
+            ((200, b"{no json"), InvalidAnswer, "is not JSON"),
+            ((200, b"\xff"), InvalidAnswer, "is not JSON"),
+            ((200, b'{"a": 1}'), InvalidAnswer, "in an unknown format"),
+            ((503, b"<a>\n</a>"), StoreUnavailable, "starting.*<a> </a>"),
+            ((429, b"<html>"), StoreUnavailable, "busy or starting.*<html>"),
+            ((413, b"<html>"), BadIndex, "refuses requests of this size"),
+            ((301, b"<a/>"), InvalidAnswer, "is not .*: check the store's url, and its kind"),
+        ],
+    )
+    def test_an_error_of_the_server_becomes_one_sentence_without_the_password(
+        self,
+        opens: Opens,
+        answer: tuple[int, bytes],
+        failure: type[StageFailure],
+        message: str,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        with Impostor(lambda *_: (*answer, self.headers)) as server:
+            login = {"username": "mé", "password_env": "UNUSED", "password": PASSWORD}
+            with (
+                opens("any", url=server.url, **login) as store,
+                pytest.raises(failure, match=message) as raised,
+            ):
+                count(store)
+            # base64 of mé:hunter2 in UTF-8
+            assert server.asked[0][1]["authorization"] == "Basic bcOpOmh1bnRlcjI="
+        assert "\n" not in str(raised.value)
+        for hidden in (PASSWORD, "bcOpOmh1bnRlcjI="):
+            assert hidden not in f"{raised.value!r} {store!r} {vars(store)} {caplog.text}"
+
+    @pytest.mark.parametrize(
+        ("call", "body"),
+        [
+            (read, b"{}"),
+            (read, b'{"responses": null}'),
+            (read, b'{"responses": [5]}'),
+            (read, b'{"responses": [{"hits": {"hits": [{}]}}]}'),
+            (write, b"{}"),
+            (write, b'{"items": [5]}'),
+            (write, b'{"items": []}'),
+        ],
+    )
+    def test_an_answer_in_an_unknown_format_and_a_write_without_a_result_are_invalid_answers(
+        self, opens: Opens, call: Callable[[DialectStore], object], body: bytes
+    ) -> None:
+        with (
+            Impostor(lambda *_: (200, body, self.headers)) as server,
+            opens("any", url=server.url) as store,
+            pytest.raises(InvalidAnswer, match=f"in an unknown format .* is its version {self.versions}"),
+        ):
+            call(store)
+
+    @pytest.mark.parametrize("answer", [refusal(503, "x", "starting"), (504, b"<a/>")])
+    def test_a_busy_server_is_asked_again_within_the_time(
+        self, opens: Opens, answer: tuple[int, bytes]
+    ) -> None:
+        with Impostor(lambda *_: (*answer, self.headers)) as server, opens("any", url=server.url) as store:
+            with pytest.raises(StoreUnavailable):
+                count(store, timeout_s=30)
+            assert len(server.asked) == 4
+
+    def test_an_https_address_of_a_server_without_tls_says_what_to_check(self, opens: Opens) -> None:
+        with (
+            Impostor(lambda *_: (200, b"{}", self.headers)) as server,
+            opens("any", url=server.url.replace("http:", "https:")) as store,
+            pytest.raises(StoreUnavailable, match="check the scheme, ca_file"),
+        ):
+            count(store, timeout_s=30)
+
+    @pytest.mark.parametrize("is_rejected_whole", [False, True])
+    def test_what_a_full_queue_rejects_is_sent_again_more_slowly(
+        self, opens: Opens, monkeypatch: pytest.MonkeyPatch, is_rejected_whole: bool
+    ) -> None:
+        pauses: list[float] = []
+        monkeypatch.setattr("search.engines.elasticsearch.bulk_writing.time.sleep", pauses.append)
+        full = {"type": "rejected_execution_exception", "reason": "queue is full"}
+        bad = {"type": "document_parsing_exception", "reason": "no", "caused_by": {"reason": "too deep"}}
+        rounds: list[list[str]] = []
+
+        def answer(_: str, body: bytes) -> Answer:
+            names = [json.loads(line)["index"]["_id"] for line in body.splitlines()[::2]]
+            rounds.append(names)
+            results: dict[str, dict[str, Any]] = {
+                "good": {"status": 201},
+                "busy": {"status": 429, "error": full} if len(rounds) < 3 else {"status": 201},
+                "bad": {"status": 400, "error": bad},
+            }
+            items = [{"index": {"_id": name, **results[name]}} for name in names]
+            if is_rejected_whole and len(rounds) <= 4:  # the attempts of one message
+                return (*refusal(429, full["type"], full["reason"]), self.headers)
+            return 200, json.dumps({"errors": True, "items": items}).encode(), self.headers
+
+        with Impostor(answer) as server, opens("any", url=server.url) as store:
+            refused = write(store, "good", "busy", "bad")
+        assert refused == {"bad": "document_parsing_exception: no (too deep)"}
+        if is_rejected_whole:
+            assert rounds == [["good", "busy", "bad"]] * 5
+            assert pauses == [0.05, 0.1, 0.2, 0.25]
+        else:
+            assert rounds == [["good", "busy", "bad"], ["busy"], ["busy"]]
+            assert pauses == [0.25, 0.5]

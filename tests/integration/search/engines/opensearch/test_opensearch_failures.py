@@ -1,0 +1,152 @@
+"""An OpenSearch that is gone, silent, killed, full, foreign or without k-NN gives one sentence, in time, without a password."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.errors import (
+    BadIndex,
+    InvalidAnswer,
+    ManifestMismatch,
+    NotConfigured,
+    StageFailure,
+    StoreTimeout,
+    StoreUnavailable,
+    WrongDeclaration,
+)
+from search.kinds import open_opensearch
+from search.protocol import Search
+from tests.contracts.search_server_faults import Opens, SearchServerFaults, count, filled
+from tests.contracts.store_documents import EAST, document, questions
+from tests.support.pipelines import pipeline_files
+from tests.support.servers import elasticsearch_server
+from tests.support.servers.certificates import Certificate
+from tests.support.servers.elasticsearch_server import PRODUCT, Impostor
+from tests.support.servers.opensearch_server import OpenSearchServer
+from tests.support.servers.tls_proxy import TlsProxy
+from tests.support.stores.known_index import index_of, revisions
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def prefix(server: OpenSearchServer) -> str:
+    with server.opened("faults") as store:
+        filled(store)
+    return "faults"
+
+
+class TestOpenSearchFaults(SearchServerFaults):
+    versions = "2.19 or 3"
+
+    @pytest.fixture
+    def place(self, server: OpenSearchServer) -> tuple[str, int]:
+        return "127.0.0.1", server.port
+
+    @pytest.fixture
+    def opens(self, server: OpenSearchServer) -> Opens:
+        return server.opened
+
+
+def test_the_other_product_is_named_by_each(server: OpenSearchServer) -> None:
+    with (
+        elasticsearch_server.opened("any", url=server.url) as stranger,
+        pytest.raises(InvalidAnswer, match=r"is not Elasticsearch 8 or 9: .* its kind"),
+    ):
+        count(stranger)
+    with (
+        server.opened(url=elasticsearch_server.address()) as stranger,
+        pytest.raises(InvalidAnswer, match=r"is not OpenSearch 2\.19 or 3: .* its kind"),
+    ):
+        stranger.create(index_of())
+
+
+def test_vectors_on_a_server_without_the_plugin_are_refused_with_what_to_do(
+    newest: OpenSearchServer,
+) -> None:
+    with (
+        newest.opened(vectors=True) as store,
+        pytest.raises(BadIndex, match=r"no k-NN plugin: .*`vectors = false`"),
+    ):
+        store.create(index_of())
+
+
+def test_a_namespace_without_vectors_or_with_another_analyser_is_named(server: OpenSearchServer) -> None:
+    with server.opened("plain") as store:
+        store.create(index_of())
+        with pytest.raises(NotConfigured, match=r"in OpenSearch has no vectors: .*`vectors = true`"):
+            store.search_vectors("ns", questions(EAST), Search(depth=1, timeout_s=30))
+    with (
+        server.opened("plain", vectors=True) as store,
+        pytest.raises(ManifestMismatch, match="vectors is False"),
+    ):
+        store.create(index_of())
+    with (
+        server.opened(analyser="klingon") as store,
+        pytest.raises(BadIndex, match=r"`analyser` is not on the server.*klingon"),
+    ):
+        store.create(index_of())
+
+
+def test_a_private_authority_is_accepted_and_a_client_certificate_sent_and_their_absence_reported(
+    server: OpenSearchServer, tmp_path: Path
+) -> None:
+    own, callers = Certificate.make(tmp_path), Certificate.make(tmp_path, "caller")
+    trusted = {"ca_file": str(own.file)}
+    shown = {**trusted, "client_cert_file": str(callers.file), "client_key_file": str(callers.key_file)}
+    for clients, without, options, missing in (
+        (None, {}, trusted, "ca_file"),
+        (callers, trusted, shown, "client_cert_file"),
+    ):
+        with TlsProxy(("127.0.0.1", server.port), own, clients=clients) as proxy:
+            url = f"https://127.0.0.1:{proxy.port}"
+            with server.opened(url=url, **without) as stranger, pytest.raises(StageFailure, match=missing):
+                stranger.create(index_of())
+            with server.opened(url=url, **options) as store:
+                assert not store.has(index_of())
+
+
+def test_what_a_stopped_or_killed_server_had_confirmed_is_there_when_it_comes_back(
+    server: OpenSearchServer,
+) -> None:
+    with server.opened(timeout_s=2, write_timeout_s=2) as store:
+        store.create(index_of())
+        store.write(index_of(), [document("a", "pear")], ())
+        for harm, mend, failure in (
+            (server.pause, server.go_on, StoreTimeout),
+            (server.kill, server.launch, StoreUnavailable),
+        ):
+            harm()
+            for call in (
+                lambda: count(store, timeout_s=2),
+                lambda: store.write(index_of(), [document("b", "fig")], ()),
+            ):
+                with pytest.raises(failure):
+                    call()
+            mend()
+            until(lambda: store.has(index_of()))
+            assert revisions(store) == {"a": "1"}
+            assert count(store, timeout_s=30) == 1
+        store.write(index_of(), [document("b", "fig")], ())
+        assert revisions(store) == {"a": "1", "b": "1"}
+
+
+def test_a_key_of_elasticsearch_is_a_wrong_option_and_a_password_is_read_from_its_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = '[stores.texts]\nkind = "opensearch"\noptions = {}\n[branches.bm25]\nkind = "bm25"\ngroup = "lexical"\nstore = "texts"\n'
+    with pytest.raises(WrongDeclaration, match="api_key_env"):
+        pipeline_files.declared(tmp_path, declared.replace("{}", '{ api_key_env = "K" }'))
+    monkeypatch.setenv("OUR_SECRET", "hunter2\r\n")
+    with Impostor(lambda *_: (200, b"{}", PRODUCT)) as impostor:
+        store = open_opensearch(
+            "texts", {"url": impostor.url, "username": "me", "password_env": "OUR_SECRET"}
+        )
+        with pytest.raises(InvalidAnswer, match="is not OpenSearch"):
+            store.has(index_of())
+        store.close()
+        # base64 of me:hunter2
+        assert impostor.asked[0][1]["authorization"] == "Basic bWU6aHVudGVyMg=="

@@ -1,0 +1,69 @@
+"""The OpenSearch store keeps every promise of a store, on real servers of both versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import pytest
+
+from search.documents.reading import DocumentReader
+from search.engines.opensearch.store import OpenSearchStore
+from tests.contracts.store import StoreContract
+from tests.contracts.store_documents import document
+from tests.contracts.store_filters import DrawnFiltersContract, FiltersContract
+from tests.contracts.store_ranking import TextContract
+from tests.contracts.store_rebuilding import RebuildingContract
+from tests.contracts.store_writing import WritingContract
+from tests.support.servers.opensearch_server import OpenSearchServer
+from tests.support.stores.one_engine import OneEngine, with_documents
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="class")
+def kept(request: pytest.FixtureRequest) -> Iterator[OneEngine]:
+    """One store for all tests of a class."""
+    server = request.getfixturevalue(request.cls.server)
+    with server.opened(**request.cls.options) as engine, with_documents(engine) as store:
+        yield store
+
+
+class Emptied:
+    server: ClassVar[str] = "server"
+    options: ClassVar[Mapping[str, Any]] = {"vectors": True}
+
+    @pytest.fixture
+    def store(self, kept: OneEngine) -> Iterator[OneEngine]:
+        yield kept
+        for state in kept.namespaces():
+            kept.drop(state.name)
+
+
+class TestOpenSearchStore(Emptied, StoreContract, RebuildingContract, DrawnFiltersContract):
+    """With our own analyser."""
+
+    options: ClassVar[Mapping[str, Any]] = {"vectors": True, "prefix": "own"}
+
+    @pytest.fixture
+    def reader(self, kept: OneEngine, server: OpenSearchServer) -> Iterator[OpenSearchStore]:
+        with server.opened(**self.options) as reader:
+            reader.reader = DocumentReader(kept.documents, "local")
+            yield reader
+
+
+class TestWithSeveralShards(Emptied, FiltersContract):
+    options: ClassVar[Mapping[str, Any]] = {"vectors": True, "shards": 3, "replicas": 0}
+
+
+class TestOpenSearch3(Emptied, WritingContract, TextContract):
+    """Words, by an analyser of the server."""
+
+    server = "newest"
+    options: ClassVar[Mapping[str, Any]] = {"analyser": "english"}
+    has_vectors = False
+
+    def test_stems_and_stop_words_are_the_servers(self, store: OneEngine) -> None:
+        store.upsert("ns", [document("a", "the houses"), document("b", "of the and")])
+        assert self.found(store, "house") == ["a#0"]
+        assert self.found(store, "of the and") == []
