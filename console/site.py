@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
@@ -20,6 +21,7 @@ from api.app import create_app
 from api.limits import REFUSED_AFTER_S, count
 from api.problems import MEDIA_TYPE, Problem, not_found, problem_of, response_of
 from api.services import Services
+from api.upload_limits import paced, upload_place
 from config.settings import Settings
 from console import compare, corpus, doctor, health, jobs, judge, keys, recorded, search, sessions, uploading
 from console.pages import FOLDER, HEADERS, Page, PageAction, Visit, html, json
@@ -113,9 +115,11 @@ def _action(page: Page, post: PageAction) -> Handler:
         visit = await _visit(request, page)
         if visit is None:
             return _unknown(request)
-        form, files = await _form(request, most_files=0 if page.most_bytes is None else MOST_FILES)
-        check_token(visit.session, form)
-        path = await post(replace(visit, files=files), form)
+        has_files = page.most_bytes is not None
+        with upload_place(visit.services, visit.session.grant) if has_files else nullcontext():
+            form, files = await _form(request, most_files=MOST_FILES if has_files else 0)
+            check_token(visit.session, form)
+            path = await post(replace(visit, files=files), form)
         return RedirectResponse(PATH + path, 303, headers=HEADERS)
 
     return _with_error_pages(act)
@@ -210,11 +214,18 @@ def check_token(session: sessions.Session, form: dict[str, str]) -> None:
         raise Problem("forbidden", "this form is not of your session: open the page again")
 
 
+class _Paced(Request):
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        async for chunk in paced(super().stream()):
+            yield chunk
+
+
 async def _form(request: Request, *, most_files: int = 0) -> tuple[dict[str, str], dict[str, bytes]]:
     """The fields of a form that this site has sent, and its files by their names.  Raises Problem."""
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
         raise Problem("forbidden", "this form was sent by another site")
-    async with request.form(max_files=most_files, max_fields=MOST_FIELDS) as form:
+    body = _Paced(request.scope, request.receive)
+    async with body.form(max_files=most_files, max_fields=MOST_FIELDS) as form:
         fields = {name: value for name, value in form.items() if isinstance(value, str)}
         sent = [value for value in form.getlist("file") if isinstance(value, UploadFile)]
         return fields, {file.filename: await file.read() for file in sent if file.filename}

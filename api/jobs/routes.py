@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -27,9 +26,9 @@ from api.headers import IdempotencyKey, id_for
 from api.jobs.documents import Comparison, JobPage, Removed, ResultPage, Retried, Retry, SubmittedJob
 from api.jobs.documents import Job as JobDocument
 from api.jobs.uploads import MEDIA_TYPES, MULTIPART, Upload, submit
-from api.problems import Problem
-from api.services import UPLOADS, UPLOADS_OF_A_KEY, Services, ServicesDep
+from api.services import Services, ServicesDep
 from api.timestamps import cursor_after, read_cursor
+from api.upload_limits import upload_place
 from config.redis_client import redis_ms
 from records.jobs.comparison import compare_jobs
 from records.jobs.job import Job, State
@@ -148,7 +147,7 @@ async def submit_job(
     defaults = _json_object(options, "options")
     read = InputStats(refuses=on_error == "refuse")
     submitting = partial(submit, Upload(request), services.jobs, grant, new, defaults, now_ms, read)
-    with _place(services, grant):
+    with upload_place(services, grant):
         job, is_new = await to_thread.run_sync(submitting, limiter=services.uploads)
     wrong_lines = [{"line": number, "error": fault} for number, fault in read.named]
     headers = {"Location": f"/v1/jobs/{job.job_id}"}
@@ -316,21 +315,3 @@ def _json_object(text: str, field: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidRequest(f"{field}: not a JSON object")
     return value
-
-
-@contextmanager
-def _place(services: Services, grant: Grant) -> Iterator[None]:
-    """A place among the uploads.  Raises Problem if all are taken, or all that one key may have."""
-    if services.uploads_of[grant.key_id] >= UPLOADS_OF_A_KEY:
-        raise Problem(
-            "refused", f"{UPLOADS_OF_A_KEY} uploads of this key are being read; submit the job again later"
-        )
-    if services.uploads.available_tokens < 1:
-        raise Problem("refused", f"{UPLOADS} uploads are being read; submit the job again later")
-    services.uploads_of[grant.key_id] += 1
-    try:
-        yield
-    finally:
-        services.uploads_of[grant.key_id] -= 1
-        if not services.uploads_of[grant.key_id]:
-            del services.uploads_of[grant.key_id]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-import logging
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, Literal
 
-from anyio import fail_after, from_thread
+from anyio import from_thread
 from chorale_client.errors import InvalidJob
 from chorale_client.jobs.input_stats import InputStats
 from chorale_client.jobs.lines import SUFFIXES, defaults_in, read_lines
@@ -19,22 +17,14 @@ from chorale_client.request import Request
 from fastapi import Request as HttpRequest
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
-from starlette.requests import ClientDisconnect
 
 from api.problems import Problem
+from api.upload_limits import paced
 from records.jobs.job import Job, NewJob, NoSuchJob, Outcome, State, WrongState
 from records.jobs.store import Jobs
 from records.jobs.submitting import submit_lines
 from records.keys.grant import Grant
 
-log = logging.getLogger(__name__)
-
-SILENT_S = 30.0
-"""Seconds without a byte after which an upload is given up."""
-LONGEST_S = 3_600.0
-"""Seconds in which the whole body must arrive.  The time that the service takes to read it does not count."""
-LEAST_BYTES_A_SECOND = 1_000
-"""On average, as soon as the service has waited longer than `SILENT_S`."""
 MEDIA_TYPES: dict[str, Literal["jsonl", "csv"]] = {
     "application/jsonl": "jsonl",
     "application/x-ndjson": "jsonl",
@@ -50,12 +40,11 @@ class Upload(io.RawIOBase):
     """Reads the body from a worker thread of the event loop; `form` and `name` are known after `open`."""
 
     def __init__(self, request: HttpRequest) -> None:
-        self._body: AsyncIterator[bytes] = request.stream()
+        self._body = paced(request.stream())
         self._type, self._parameters = parse_options_header(request.headers.get("content-type", ""))
         self._encoding = request.headers.get("content-encoding", "identity")
         self._chunks: Iterator[bytes] = iter(())
         self._rest = b""
-        self._bytes, self._waited_s = 0, 0.0
         self.form = ""
         self.name = ""
 
@@ -92,22 +81,7 @@ class Upload(io.RawIOBase):
             yield chunk
 
     async def _next(self) -> bytes | None:
-        begun_s = time.monotonic()
-        try:
-            with fail_after(SILENT_S):
-                chunk = await anext(self._body, None)
-        except TimeoutError:
-            raise Problem("malformed", f"nothing of the body arrived for {SILENT_S:.0f} s") from None
-        except ClientDisconnect:
-            log.warning("an upload was cut off after %d bytes", self._bytes)
-            raise Problem("malformed", "the upload was cut off") from None
-        self._waited_s += time.monotonic() - begun_s
-        self._bytes += len(chunk or b"")
-        if self._waited_s > LONGEST_S:
-            raise Problem("malformed", f"the body took longer than {LONGEST_S:.0f} s")
-        if self._waited_s > SILENT_S and self._bytes < LEAST_BYTES_A_SECOND * self._waited_s:
-            raise Problem("malformed", f"the body came with less than {LEAST_BYTES_A_SECOND} bytes a second")
-        return chunk
+        return await anext(self._body, None)
 
 
 class _FilePart:

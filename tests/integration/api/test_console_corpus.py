@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
 import httpx
 import pytest
 
+from api.services import UPLOADS_OF_A_KEY
 from records.keys.grant import SCOPES
 from tests.integration.api.test_console import MARKUP, token_of, visitor
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -106,6 +108,33 @@ def test_uploaded_files_become_documents_and_what_cannot_be_read_is_named(api: H
     with visitor(api) as operator:
         change = operator.get("/console/keys.json").json()["changes"][0]
         assert (change["action"], change["subject"]) == ("upload documents", "kitchen")
+
+
+def begin(browser: httpx.Client) -> socket.socket:
+    """An upload that has begun and does not end."""
+    cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+    head = (
+        f"POST /console/upload HTTP/1.1\r\nHost: api\r\nCookie: {cookies}\r\nContent-Length: 100000\r\n"
+        "Content-Type: multipart/form-data; boundary=b\r\n\r\n--b\r\n"
+    )
+    caller = socket.create_connection((browser.base_url.host, browser.base_url.port or 80), timeout=30)
+    caller.sendall(head.encode())
+    return caller
+
+
+def test_one_key_has_as_many_uploads_at_once_in_the_console_as_over_http(api: HttpApi) -> None:
+    with visitor(api, "hurried", scopes=WRITER) as browser:
+        # More than there are places, since the upload below may take one of them first.
+        slow = [begin(browser) for _ in range(2 * UPLOADS_OF_A_KEY)]
+        try:
+            until(lambda: upload(browser, "kitchen", ("a.txt", "a text")).status_code == 429)
+            assert "4 uploads of this key are being read" in upload(browser, "kitchen", ("a.txt", "b")).text
+            with visitor(api, "patient", scopes=WRITER) as other:
+                assert upload(other, "garden", ("a.txt", "a text")).status_code == 303
+        finally:
+            for caller in slow:
+                caller.close()
+        until(lambda: upload(browser, "kitchen", ("a.txt", "a text")).status_code == 303)
 
 
 @pytest.mark.parametrize(

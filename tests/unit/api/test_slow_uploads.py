@@ -6,33 +6,30 @@ import asyncio
 from collections.abc import AsyncIterator
 from itertools import count
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from api.jobs import uploads
-from api.jobs.uploads import LEAST_BYTES_A_SECOND, LONGEST_S, SILENT_S, Upload
+from api import upload_limits
 from api.problems import Problem
+from api.upload_limits import LEAST_BYTES_A_SECOND, LONGEST_S, SILENT_S, paced
 
 
 def bytes_read(monkeypatch: pytest.MonkeyPatch, chunk: bytes) -> tuple[int, str]:
     """How much is read of a body that never ends, with a chunk each second, and what the problem says."""
     half_seconds = count()
     # The clock is read before and after each chunk.
-    monkeypatch.setattr(uploads, "time", SimpleNamespace(monotonic=lambda: next(half_seconds)))
+    monkeypatch.setattr(upload_limits, "time", SimpleNamespace(monotonic=lambda: next(half_seconds)))
 
     async def body() -> AsyncIterator[bytes]:
         while True:
             yield chunk
 
-    request: Any = SimpleNamespace(headers={}, stream=body)
-    upload = Upload(request)
     read = 0
 
     async def read_all() -> None:
         nonlocal read
-        while True:
-            read += len(await upload._next() or b"")
+        async for read_chunk in paced(body()):
+            read += len(read_chunk)
 
     with pytest.raises(Problem) as raised:
         asyncio.run(read_all())
