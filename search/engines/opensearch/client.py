@@ -16,7 +16,7 @@ from opensearchpy import (
     TransportError,
     Urllib3HttpConnection,
 )
-from urllib3.exceptions import ConnectTimeoutError, HTTPError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
 from models.endpoints import OpenSearchEndpoint
 from search.engines.elasticsearch.dialect import Dialect, Request
@@ -118,7 +118,7 @@ def _translated(server: Server) -> Iterator[None]:
                 raise stranger(server) from error
             case UnicodeDecodeError():
                 raise no_json(server) from error
-            case ConnectTimeoutError():
+            case ConnectTimeoutError() if not isinstance(error.info, NewConnectionError):
                 raise silent(server) from error
             case HTTPError() | OSError():
                 raise unreachable(server, error.info) from error
