@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -27,8 +28,10 @@ from search.engines.elasticsearch.index_layout import Layout, Words
 from search.engines.elasticsearch.lookups import entries
 from search.protocol import Search
 from tests.contracts.store_documents import MANIFEST, document
+from tests.support.servers.certificates import Certificate
 from tests.support.servers.elasticsearch_server import Answer, Impostor
 from tests.support.servers.tcp_proxy import TcpProxy
+from tests.support.servers.tls_proxy import TlsProxy
 from tests.support.stores.known_index import index_of
 from tests.support.waiting import until
 
@@ -45,8 +48,7 @@ def filled(store: DialectStore) -> None:
 
 
 def count(store: DialectStore, timeout_s: float = 10) -> int:
-    (ranking,) = store.search_text("ns", ["pear"], Search(depth=1_000, timeout_s=timeout_s))
-    return len(ranking.hits)
+    return len(store.search_text("ns", ["pear"], Search(depth=1_000, timeout_s=timeout_s))[0].hits)
 
 
 CALLS: dict[str, Callable[[DialectStore, float], object]] = {
@@ -248,6 +250,23 @@ class SearchServerFaults:
             pytest.raises(StoreUnavailable, match="check the scheme, ca_file"),
         ):
             count(store, timeout_s=30)
+
+    def test_a_private_authority_is_accepted_and_a_client_certificate_sent_and_their_absence_reported(
+        self, opens: Opens, place: tuple[str, int], prefix: str, tmp_path: Path
+    ) -> None:
+        own, callers = Certificate.make(tmp_path), Certificate.make(tmp_path, "caller")
+        trusted = {"ca_file": str(own.file)}
+        shown = {**trusted, "client_cert_file": str(callers.file), "client_key_file": str(callers.key_file)}
+        for clients, without, options, missing in (
+            (None, {}, trusted, "ca_file"),
+            (callers, trusted, shown, "client_cert_file"),
+        ):
+            with TlsProxy(place, own, clients=clients) as server:
+                url = f"https://127.0.0.1:{server.port}"
+                with opens(prefix, url=url, **without) as store, pytest.raises(StageFailure, match=missing):
+                    count(store, timeout_s=30)
+                with opens(prefix, url=url, **options) as store:
+                    assert count(store, timeout_s=30) == 200
 
     @pytest.mark.parametrize("is_rejected_whole", [False, True])
     def test_what_a_full_queue_rejects_is_sent_again_more_slowly(

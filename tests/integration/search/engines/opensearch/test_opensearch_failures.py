@@ -23,14 +23,12 @@ from tests.contracts.search_server_faults import Opens, SearchServerFaults, coun
 from tests.contracts.store_documents import EAST, document, questions
 from tests.support.pipelines import pipeline_files
 from tests.support.servers import elasticsearch_server
-from tests.support.servers.certificates import Certificate
 from tests.support.servers.elasticsearch_server import PRODUCT, Impostor
 from tests.support.servers.opensearch_server import OpenSearchServer
-from tests.support.servers.tls_proxy import TlsProxy
 from tests.support.stores.known_index import index_of, revisions
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.limit_s(300)]  # a server may start in any of them
 
 
 @pytest.fixture(scope="module")
@@ -90,24 +88,6 @@ def test_a_namespace_without_vectors_or_with_another_analyser_is_named(server: O
         pytest.raises(BadIndex, match=r"`analyser` is not on the server.*klingon"),
     ):
         store.create(index_of())
-
-
-def test_a_private_authority_is_accepted_and_a_client_certificate_sent_and_their_absence_reported(
-    server: OpenSearchServer, tmp_path: Path
-) -> None:
-    own, callers = Certificate.make(tmp_path), Certificate.make(tmp_path, "caller")
-    trusted = {"ca_file": str(own.file)}
-    shown = {**trusted, "client_cert_file": str(callers.file), "client_key_file": str(callers.key_file)}
-    for clients, without, options, missing in (
-        (None, {}, trusted, "ca_file"),
-        (callers, trusted, shown, "client_cert_file"),
-    ):
-        with TlsProxy(("127.0.0.1", server.port), own, clients=clients) as proxy:
-            url = f"https://127.0.0.1:{proxy.port}"
-            with server.opened(url=url, **without) as stranger, pytest.raises(StageFailure, match=missing):
-                stranger.create(index_of())
-            with server.opened(url=url, **options) as store:
-                assert not store.has(index_of())
 
 
 def test_what_a_stopped_or_killed_server_had_confirmed_is_there_when_it_comes_back(

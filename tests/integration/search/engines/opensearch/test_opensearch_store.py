@@ -18,7 +18,7 @@ from tests.contracts.store_writing import WritingContract
 from tests.support.servers.opensearch_server import OpenSearchServer
 from tests.support.stores.one_engine import OneEngine, with_documents
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.limit_s(300)]  # a server may start in any of them
 
 
 @pytest.fixture(scope="class")
