@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from search.engines.http.filter_dialects import DIALECTS, Translated
 from search.filter_meanings import meant_filters
 from search.filters import compile_filters, date_span, is_number
 from tests.contracts.store_filters import FIELDS, SCALARS, drawn_condition
+from tests.support.servers.pinecone_server import RANGES, meets
 
 DAY = {"gte": "2024-05-01", "lte": "2024-05-01T23:59:59.999999+00:00"}
 FORM = {"format": "strict_date_optional_time"}
@@ -131,35 +131,8 @@ def test_the_table_has_every_dialect_that_can_be_declared() -> None:
     assert set(DIALECTS) == set(get_args(HttpEndpoint.model_fields["filter_dialect"].annotation))
 
 
-RANGES = {
-    name: getattr(operator, {"gte": "ge", "lte": "le"}.get(name, name)) for name in ("gt", "gte", "lt", "lte")
-}
-
-
 def listed(value: Any) -> list[Any]:
     return [one for one in (value if isinstance(value, list) else [value]) if one is not None]
-
-
-def same(a: Any, b: Any) -> bool:
-    return bool(type(a) is type(b) or (is_number(a) and is_number(b))) and bool(a == b)
-
-
-def as_pinecone(clause: dict[str, Any], fields: dict[str, Any]) -> bool:
-    return all(meets_in_pinecone(name, part, fields) for name, part in clause.items())
-
-
-def meets_in_pinecone(name: str, part: Any, fields: dict[str, Any]) -> bool:
-    if name in ("$and", "$or"):
-        return (all if name == "$and" else any)(as_pinecone(one, fields) for one in part)
-    values, [(word, wanted)] = listed(fields.get(name)), part.items()
-    match word:
-        case "$eq":
-            return any(same(value, wanted) for value in values)
-        case "$in":
-            return any(same(value, one) for value in values for one in wanted)
-        case "$exists":
-            return bool(values) is wanted
-    return any(is_number(value) and RANGES[word[1:]](value, wanted) for value in values)
 
 
 def as_qdrant(clause: dict[str, Any], fields: dict[str, Any]) -> bool:
@@ -188,7 +161,7 @@ def compares(name: str, value: Any, bound: Any) -> bool:
     return bool(RANGES[name](*whole))
 
 
-@pytest.mark.parametrize(("dialect", "holds"), [("pinecone", as_pinecone), ("qdrant", as_qdrant)])
+@pytest.mark.parametrize(("dialect", "holds"), [("pinecone", meets), ("qdrant", as_qdrant)])
 def test_a_system_never_excludes_a_document_that_the_filter_lets_through(
     dialect: str, holds: Callable[[dict[str, Any], dict[str, Any]], bool]
 ) -> None:
