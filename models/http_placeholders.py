@@ -29,7 +29,7 @@ def wrong_placeholder(options: Mapping[str, Any]) -> str | None:
 
     A name in braces inside other braces, as in GraphQL, is no placeholder.
     """
-    for path, text in _texts(options):
+    for path, text in _texts(options, "headers"):
         allowed = [name for name, fields in PLACES.items() if path.partition(".")[0] in fields]
         for found in _LIKE_A_PLACE.finditer(text):
             is_inside = text.count("{", 0, found.start()) > text.count("}", 0, found.start())
@@ -39,13 +39,13 @@ def wrong_placeholder(options: Mapping[str, Any]) -> str | None:
                 why = f"put {found[0]} into the {' or '.join(PLACES[found[1]])}"
             else:
                 why = f"no placeholder {found[0]} ({{ {found[1]} }}, with spaces, keeps the braces)"
-            return f"{path}: {why}; there are: {', '.join(f'{{{name}}}' for name in allowed)}"
+            return f"{path}: {why}; there are: {', '.join(f'{{{name}}}' for name in allowed) or 'none'}"
     return None
 
 
-def _texts(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each text that may contain placeholders, after its path such as `body.query.0`."""
-    inside: list[tuple[str, Any]] = [(field, options.get(field)) for field in ("url", "params", "body")]
+def _texts(options: Mapping[str, Any], *more: str) -> Iterator[tuple[str, str]]:
+    """Each text of the fields that may contain placeholders, and of `more` fields, after its path such as `body.query.0`."""
+    inside = [(field, options.get(field)) for field in ("url", "params", "body", *more)]
     while inside:
         path, value = inside.pop(0)
         if isinstance(value, str):

@@ -230,6 +230,17 @@ return self._write(batch), {}""",
         ),
     ),
     Mutant(
+        "Tenants",
+        "what a key forces is left to the endpoint that gets the filters",
+        "search/engines/http/answer.py",
+        "AnswerReader._own_filters",
+        "return {} if self._endpoint.takes_filters else dict(search.filters or {})",
+        (
+            "tests/integration/search/test_http_source.py"
+            "::test_a_forced_filter_is_compared_here_whatever_the_endpoint_makes_of_it",
+        ),
+    ),
+    Mutant(
         "Shared pages",
         "the coin always falls for A",
         "fusion/interleaving.py",

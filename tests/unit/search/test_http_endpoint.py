@@ -60,6 +60,7 @@ def test_a_path_follows_objects_and_lists(path: Any, stands: object) -> None:
             "there are: {question}, {vector}, {depth}, {namespace}, {key}, {filter}",
         ),
         ({"params": {"q": "{question}", "v": "{vector}"}}, "and not both"),
+        ({"headers": {"X-Of": "{key}"}}, "headers.X-Of: put {key} into the params or body; there are: none"),
         ({"id": []}, "at least 1 item"),
         ({"timeout_s": 0}, "greater than or equal to 0.05"),
         ({"key": "secret"}, "Extra inputs are not permitted"),
