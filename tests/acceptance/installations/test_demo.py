@@ -26,6 +26,7 @@ from tests.support.wheels import installed, interpreter
 LIMIT_S = 60.0
 CHILDREN = 7
 """Redis, a worker for each queue but `index` and `bulk`, the sweeper."""
+NEWER_PYTHONS = "3.14", "3.13", "3.12"
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -181,10 +182,9 @@ def test_every_screen_shows_what_it_claims_and_then_the_demo_takes_questions(
 
 @pytest.mark.slow
 @pytest.mark.limit_s(400)  # it downloads what the service needs
-@pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
-def test_no_caption_is_false_on_another_python(version: str, client_wheel: Path, tmp_path: Path) -> None:
-    if (found := interpreter(version)) is None:
-        pytest.skip(f"without Python {version}")
+def test_no_caption_is_false_on_the_newest_python(client_wheel: Path, tmp_path: Path) -> None:
+    if (found := next(filter(None, map(interpreter, NEWER_PYTHONS)), None)) is None:
+        pytest.skip("without a newer Python")
     locks = ("-r", ROOT / "requirements/base.txt", "-r", ROOT / "requirements/model.txt")
     python = installed(tmp_path / "venv", *locks, client_wheel, python=str(found))
     called = subprocess.run(

@@ -48,6 +48,12 @@ ORDERS: Mapping[str, Sequence[Texts]] = {
     "one by one": [{name: text} for name, text in {**START, **SENTENCES, **REAL}.items()],
 }
 SLOW = {"one by one", "the long ones first"}
+WAYS = ("here", "workers", "client", "http")
+CASES = [
+    # The client and the HTTP API hand in to the same workers.
+    *((way, "README's sentence first") for way in WAYS),
+    *((way, order) for way in WAYS[:2] for order in [*ORDERS][1:]),
+]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +67,7 @@ def namespace() -> str:
     return f"order-{uuid4().hex[:12]}"
 
 
-@pytest.fixture(params=["here", "workers", "client", "http"])
+@pytest.fixture
 def way(request: pytest.FixtureRequest, pipeline: RunningPipeline, tmp_path: Path) -> Way:
     def by_command(namespace: str, texts: Texts) -> int:
         folder = tmp_path / uuid4().hex
@@ -94,8 +100,9 @@ def way(request: pytest.FixtureRequest, pipeline: RunningPipeline, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "order",
-    [pytest.param(order, marks=pytest.mark.slow if order in SLOW else ()) for order in ORDERS],
+    ("way", "order"),
+    [pytest.param(way, order, marks=pytest.mark.slow if order in SLOW else ()) for way, order in CASES],
+    indirect=["way"],
 )
 def test_short_and_long_documents_follow_each_other(
     pipeline: RunningPipeline, namespace: str, way: Way, order: str
@@ -106,6 +113,7 @@ def test_short_and_long_documents_follow_each_other(
     assert build.manifest.known_words is not None
 
 
+@pytest.mark.parametrize("way", WAYS, indirect=True)
 def test_a_namespace_that_was_made_empty_takes_documents(
     pipeline: RunningPipeline, namespace: str, way: Way
 ) -> None:
@@ -115,6 +123,7 @@ def test_a_namespace_that_was_made_empty_takes_documents(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS[:2], indirect=True)
 def test_whole_pages_follow_the_documents_of_the_readme(
     pipeline: RunningPipeline, namespace: str, way: Way
 ) -> None:

@@ -42,8 +42,15 @@ def test_an_unexpected_error_is_a_sentence_that_names_the_file_with_its_details(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("arguments", ["namespaces list --json", "namespaces list", "--help"])
+@pytest.mark.parametrize(
+    ("arguments", "unbuffered"),
+    [
+        ("namespaces list --json", ""),
+        ("namespaces list --json", "1"),
+        ("namespaces list", ""),
+        ("--help", ""),
+    ],
+)
 def test_an_output_that_takes_nothing_is_a_sentence(tmp_path: Path, arguments: str, unbuffered: str) -> None:
     called = command(*arguments.split(), CHORALE_HOME=str(tmp_path), PYTHONUNBUFFERED=unbuffered)
     with Path("/dev/full").open("w") as full:
