@@ -221,7 +221,7 @@ def _with_indexes(installation: Installation, kept: KeptFiles, made: dict[str, i
     for name in resources.written_stores:
         if name not in kept.servers:
             for namespace in made:
-                resources.store(name).warm(namespace)
+                resources.serving(name, namespace).warm(namespace)
     return {name: resources.documents.generation(name) for name in made}
 
 

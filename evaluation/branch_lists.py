@@ -119,7 +119,7 @@ def _searched(question: JudgedQuestion, resources: Resources, now: datetime) -> 
 def _branch_result(resources: Resources, answers: BranchAnswers, branch: BranchPlan) -> BranchResult:
     part = BranchTask(
         resources,
-        resources.store(branch.store),
+        resources.serving(branch.store, answers.request.namespace),
         branch,
         answers.request,
         answers.request.questions,

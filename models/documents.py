@@ -116,6 +116,8 @@ class Manifest:
     begins and ends (`start`, `end`).  `encoder` is then the first one, and `embedder` and `dimension` are those of the whole."""
     probe: Sequence[float] | None = field(default=None, compare=False)
     """Of an encoder behind an address: the cosines of three fixed sentences, by which another model under its name is noticed."""
+    stores: Sequence[str] = field(default=(), compare=False)
+    """Of a namespace that was moved: the stores that have it.  Otherwise all stores do that documents are indexed into."""
 
     @property
     def embedders(self) -> Mapping[str, str]:

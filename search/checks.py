@@ -92,7 +92,7 @@ def same_manifest(namespace: str, stored: Manifest, requested: Manifest) -> Mani
     differing = [
         f"{field.name} is {getattr(stored, field.name)!r}, asked for {getattr(requested, field.name)!r}"
         for field in fields(Manifest)
-        if field.name not in ("known_words", "probe")
+        if field.name not in ("known_words", "probe", "stores")
         and getattr(stored, field.name) != getattr(requested, field.name)
     ]
     if differing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import asdict
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -14,6 +14,10 @@ from cli.options import AsJson, EncoderName, Yes, command_group, confirm_deletio
 from cli.progress import ProgressBar, working_bar
 from cli.terminal import counted, facts_table, print_result, stderr
 from models.errors import ServiceError, StageFailure
+
+if TYPE_CHECKING:
+    from cli.installation import Installation
+    from models.documents import NamespaceState
 
 namespaces = command_group("List, show, create, rebuild, deactivate and delete namespaces.")
 
@@ -47,7 +51,9 @@ def show(namespace: Name, as_json: AsJson = False) -> None:
     if installation.redis is not None:
         facts["… as Redis has it"] = "not copied" if in_redis is None else f"{in_redis:,}"
     manifest = asdict(state.manifest) if state.manifest else {}
-    facts |= {name.replace("_", " "): str(value) for name, value in manifest.items() if value != {}}
+    facts |= {
+        name.replace("_", " "): str(value) for name, value in manifest.items() if value not in ({}, (), [])
+    }
     print_result(namespace_fields(state, in_redis), facts_table(facts), as_json=as_json)
 
 
@@ -94,22 +100,41 @@ def create(
 
 
 @namespaces.command()
-def rebuild(namespace: Name, encoder: EncoderName = None, as_json: AsJson = False) -> None:
-    """Embed the documents of a namespace again, with another encoder; searches use the old index until the end.
+def rebuild(
+    namespace: Name,
+    encoder: EncoderName = None,
+    stores: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--store",
+            help="Move it to this store of the pipeline file, with its vectors as they are; may be repeated.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Embed the documents of a namespace again, or move it to another store; searches use the old index until the end.
 
     The texts come from the documents' database: no file is read. You may interrupt the command and repeat it: it
-    continues. Documents that are handed in meanwhile wait.
+    continues. Documents that are handed in while it embeds wait; while it moves, they are written. A move is given up by
+    moving the namespace to the store that still has it.
 
     Examples:
 
         chorale namespaces rebuild law --encoder e5
+
+        chorale namespaces rebuild law --store postgresql
     """
     from tasks.indexing.embedding_anew import embed_anew
 
+    if stores and encoder:
+        raise typer.BadParameter("embed and move one after the other", param_hint="--store and --encoder")
     installation = find_installation()
     state = existing(installation, namespace)
     # SIGTERM, an orderly `kill`, is reported as an interruption like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if stores:
+        _move(installation, state, stores, as_json=as_json)
+        return
     with ProgressBar(stderr(), f"embedding {namespace}", total=state.documents) as bar:
         report = embed_anew(installation.resources, namespace, encoder=encoder, progress=bar.show_indexing)
     now = existing(installation, namespace).manifest
@@ -122,6 +147,21 @@ def rebuild(namespace: Name, encoder: EncoderName = None, as_json: AsJson = Fals
         "unwritten": report.unwritten,
     }
     print_result(fields, f"{namespace}: built again with the encoder {name!r}: {rebuilt}", as_json=as_json)
+
+
+def _move(installation: Installation, state: NamespaceState, stores: list[str], *, as_json: bool) -> None:
+    from tasks.indexing.moving import move_namespace
+
+    with ProgressBar(stderr(), f"moving {state.name}", total=state.documents) as bar:
+        generation = move_namespace(
+            installation.resources,
+            state.name,
+            stores,
+            progress=lambda left: bar.show(max(0, state.documents - left)),
+        )
+    fields = {"namespace": state.name, "stores": stores, "generation": generation}
+    moved = f"{state.name}: served by {', '.join(stores)}, with {counted(state.documents, 'document')}"
+    print_result(fields, moved, as_json=as_json)
 
 
 @namespaces.command()

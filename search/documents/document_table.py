@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -219,6 +219,17 @@ class DocumentTable(Database):
             index_rows.set_index(connection, row, is_shown=True)
             _raise_generation(connection, row.index.namespace, by=1)
 
+    def move(self, build: Build, stores: Sequence[str]) -> None:
+        """Have these stores alone serve the namespace: their indexes are shown from now on."""
+        with self.writing(build.name) as connection:
+            for row in index_rows.index_rows(connection, [build.name]):
+                if row.store in stores:
+                    index_rows.set_index(connection, row, is_shown=True)
+            manifest = asdict(replace(build.manifest, stores=list(stores)))
+            new = update(namespace_table).where(_of(namespace_table, build))
+            connection.execute(new.values(manifest=manifest))
+            _raise_generation(connection, build.name, by=1)
+
     def forget_index(self, row: IndexRow) -> None:
         """Note that an index is gone."""
         with self.writing(row.index.namespace) as connection:
@@ -284,6 +295,8 @@ class DocumentTable(Database):
                 if row.store not in servers:
                     index_rows.delete_index(connection, row)
             for store in servers:
+                if build.manifest.stores and store not in build.manifest.stores:
+                    continue
                 index_rows.add_index(connection, store, build, sequence=0, is_shown=False)
 
     def drop(self, namespace: str, *builds: str) -> None:

@@ -54,6 +54,8 @@ _LISTED = """
 class VisibleIndex:
     """What a store shows of a namespace now."""
 
+    store: str
+    """The store itself; or the one that the namespace was moved to."""
     namespace_id: int
     """Of the build that is shown; of the current build if no index is."""
     committed: int
@@ -69,15 +71,31 @@ class VisibleIndex:
     def manifest(self) -> Manifest:
         return Manifest.from_stored(json.loads(self.manifest_json))
 
+    def name_in(self, store: str, namespace: str) -> str:
+        """The name of the index in this store; raises BadIndex if it has none."""
+        if self.store != store:
+            raise BadIndex(f"namespace {namespace!r} was moved from the store {store!r} to {self.store!r}")
+        if self.name is None:
+            raise BadIndex(
+                f"the store {store!r} has no index of namespace {namespace!r} yet: `chorale verify --namespace {namespace}` "
+                "builds it"
+            )
+        return self.name
+
 
 def read_visible_index(rows: SqlConnection, store: str, namespace: str) -> VisibleIndex:
     """Raises UnknownNamespace."""
-    builds = rows.execute(_SHOWN, (namespace, store, namespace, namespace + OLD)).fetchall()
+    names = (namespace, namespace + OLD)
+    builds = rows.execute(_SHOWN, (namespace, store, *names)).fetchall()
     if not builds:
         raise UnknownNamespace(namespace, _SUBJECT, _names(rows)[:20])
+    stores = json.loads(builds[0][3]).get("stores")
+    if stores and store and store not in stores:
+        store = stores[0]
+        builds = rows.execute(_SHOWN, (namespace, store, *names)).fetchall()
     build = next((build for build in builds if build[4] is not None), builds[0])
     namespace_id, committed, generation, manifest_json, name, sequence = build
-    return VisibleIndex(namespace_id, committed, generation, manifest_json, name, sequence or 0)
+    return VisibleIndex(store, namespace_id, committed, generation, manifest_json, name, sequence or 0)
 
 
 def _names(rows: SqlConnection) -> list[str]:
@@ -180,6 +198,19 @@ class DocumentReader:
 
     def index(self, namespace: str, timeout_s: float, generation: int | None = None) -> Index:
         """The index that the store shows, or showed in `generation`, if this process has looked since; raises BadIndex."""
+        known = self._known(namespace, timeout_s, generation)
+        return Index(namespace, known.namespace_id, known.name_in(self.store, namespace), known.manifest)
+
+    def serving(self, namespace: str, timeout_s: float, generation: int | None = None) -> str:
+        """The store that serves the namespace in place of this one since it was moved; otherwise this one."""
+        return self._known(namespace, timeout_s, generation).store
+
+    def warmed(self, namespace: str | None) -> list[str]:
+        """The namespace, or all that this store serves."""
+        names = self.documents.names() if namespace is None else [namespace]
+        return [name for name in names if namespace or self.serving(name, _TIMEOUT_S) == self.store]
+
+    def _known(self, namespace: str, timeout_s: float, generation: int | None) -> VisibleIndex:
         known = self._shown.get(namespace)
         if known is None or known.generation != generation:
             try:
@@ -188,12 +219,7 @@ class DocumentReader:
                 # A search of the server needs nothing else from the database.
                 if known is None:
                     raise
-        if known.name is None:
-            raise BadIndex(
-                f"the store {self.store!r} has no index of namespace {namespace!r} yet: `chorale verify --namespace "
-                f"{namespace}` builds it"
-            )
-        return Index(namespace, known.namespace_id, known.name, known.manifest)
+        return known
 
 
 class FromDocuments:

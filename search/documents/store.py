@@ -72,7 +72,8 @@ class DocumentStore:
                     build = replace(build, manifest=replace(build.manifest, known_words=manifest.known_words))
                     self.table.describe(build)
         same_manifest(namespace, build.manifest, manifest)
-        _in_some(list(self.table.indexes(build).values()), self._ensure)
+        rows, writers = self.table.indexes(build), self.writers(build)
+        _in_some([rows[writer.name] for writer in writers if writer.name in rows], self.ensure)
         return build.manifest
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
@@ -160,10 +161,14 @@ class DocumentStore:
         """
         with self.exclusive(namespace):
             build = self.known(namespace)
-            rows = self.table.indexes(build)
-            for name, writer in self._writers.items():
+            rows, writers = self.table.indexes(build), self.writers(build)
+            for writer in writers:
                 writer.ask_again()
-                self._bring_up(build, name, rows.get(name))
+                self._bring_up(build, writer.name, rows.get(writer.name))
+            if build.manifest.stores:
+                self.drop_indexes(
+                    build, lambda row: row.is_shown or row.index.namespace_id != build.namespace_id
+                )
             shows_old = any(
                 row.store in self.stores and row.index.namespace_id != build.namespace_id
                 for row in self.table.all_indexes(namespace)
@@ -176,38 +181,41 @@ class DocumentStore:
         """The difference between each store and the database; with `mends`, writes or deletes whatever differs."""
         with self.exclusive(namespace):
             build = self.known(namespace)
-            rows = self.table.indexes(build)
+            rows, writers = self.table.indexes(build), self.writers(build)
             differences = {
-                name: difference(self.table, build, store, rows.get(name))
-                for name, store in self.stores.items()
+                writer.name: difference(self.table, build, writer.store, rows.get(writer.name))
+                for writer in writers
             }
             if not mends:
                 return differences
-            for name, differing in differences.items():
-                if (row := rows.get(name)) is None:
-                    continue
-                self.table.refuse(build, name, differing.to_write)
-                self._writers[name].ask_again()
-                for part in in_batches(differing.surplus, _BATCH):
-                    try:
-                        refused = self._writers[name].write(row.index, Changes(0, deleted=part))
-                    except ServiceError as error:
-                        refused = dict.fromkeys(part, str(error))
-                    if refused:
-                        differences[name] = replace(differing, failure=next(iter(refused.values())))
-                        break
+            for writer in writers:
+                if (row := rows.get(writer.name)) is not None:
+                    differences[writer.name] = self.mend(build, writer, row, differences[writer.name])
             if any(differing.surplus for differing in differences.values()):
                 self.table.raise_generation(namespace, by=1)
             self.settle(namespace)
         return differences
+
+    def mend(self, build: Build, writer: EngineWriter, row: IndexRow, differing: Difference) -> Difference:
+        """Delete what the store has and should not have; what it lacks is written when the store is next brought up."""
+        self.table.refuse(build, writer.name, differing.to_write)
+        writer.ask_again()
+        for part in in_batches(differing.surplus, _BATCH):
+            try:
+                refused = writer.write(row.index, Changes(0, deleted=part))
+            except ServiceError as error:
+                refused = dict.fromkeys(part, str(error))
+            if refused:
+                return replace(differing, failure=next(iter(refused.values())))
+        return differing
 
     def unwritten(self, namespace: str) -> dict[str, str]:
         """The reasons why documents are not in every store, by document id: `store: reason; store: reason`."""
         build = self.known(namespace)
         rows = self.table.indexes(build)
         reasons: dict[str, list[str]] = {}
-        for name, writer in self._writers.items():
-            row = rows.get(name)
+        for writer in self.writers(build):
+            name, row = writer.name, rows.get(writer.name)
             waits = _WAITS if row is None or not row.is_shown else _BEHIND
             why = str(writer.failure or waits)
             missing = dict.fromkeys(self.table.changed_since(build, row.sequence if row else 0), why)
@@ -231,6 +239,27 @@ class DocumentStore:
             raise UnknownNamespace(namespace, "the documents' database", names[:20])
         return build
 
+    def writers(self, build: Build) -> list[EngineWriter]:
+        """Those of all stores; of a namespace that was moved, of the stores that have it.  Raises BadIndex if none is here."""
+        names = build.manifest.stores or list(self._writers)
+        chosen = [writer for name, writer in self._writers.items() if name in names]
+        if self._writers and not chosen:
+            raise BadIndex(
+                f"namespace {build.name!r} was moved to {', '.join(names)}, which is not here; there are: "
+                f"{', '.join(self._writers)}"
+            )
+        return chosen
+
+    def drop_indexes(self, build: Build, which: Callable[[IndexRow], bool]) -> None:
+        """Drop those indexes of a moved namespace that are in stores that it was not moved to."""
+        for row in self.table.all_indexes(build.name):
+            if row.store not in build.manifest.stores and row.store in self.stores and which(row):
+                try:
+                    self.stores[row.store].drop(row.index)
+                    self.table.forget_index(row)
+                except ServiceError as error:
+                    log.error("an old index was not dropped", store=row.store, why=str(error)[:500])
+
     def _make(self, namespace: str, manifest: Manifest) -> Manifest:
         self.table.make(namespace, manifest, stores=self.stores)
         rows = self.table.indexes(self.known(namespace))
@@ -241,7 +270,7 @@ class DocumentStore:
             raise
         return manifest
 
-    def _ensure(self, row: IndexRow) -> IndexRow:
+    def ensure(self, row: IndexRow) -> IndexRow:
         """Create the index if the store has lost it; it is then written again with everything."""
         if (store := self.stores.get(row.store)) is None:
             return row
@@ -273,7 +302,7 @@ class DocumentStore:
             except ServiceError as error:
                 return str(error)
 
-        writers = list(self._writers.values())
+        writers = self.writers(build)
         if len(writers) > 1:
             with ThreadPoolExecutor(len(writers)) as pool:
                 results = list(pool.map(write, writers))
@@ -309,11 +338,11 @@ class DocumentStore:
         writer = self._writers[name]
         try:
             row = self.table.add_index(build, name) if row is None else row
-            row = self._ensure(row)
+            row = self.ensure(row)
             if refused := self.table.refused(build, name):
-                self._write(build, writer, row, self.table.changes(build, list(refused), row.sequence))
+                self.apply(build, writer, row, self.table.changes(build, list(refused), row.sequence))
             for changes in self.table.changes_since(build, row.sequence):
-                self._write(build, writer, row, changes)
+                self.apply(build, writer, row, changes)
             if not row.is_shown:
                 self.table.show_index(row)
             for other in self.table.all_indexes(build.name):
@@ -325,7 +354,7 @@ class DocumentStore:
             return False
         return True
 
-    def _write(self, build: Build, writer: EngineWriter, row: IndexRow, changes: Changes) -> None:
+    def apply(self, build: Build, writer: EngineWriter, row: IndexRow, changes: Changes) -> None:
         refused = writer.write(row.index, changes)
         is_seen = row.is_shown and len(refused) < len(changes.ids)
         self.table.record(build, [Written(row, changes, refused)], stores=self._pruned_by, is_seen=is_seen)
@@ -373,6 +402,11 @@ class Rebuilding(DocumentStore):
         After a failure `settle` continues from here.
         """
         with self.exclusive(self._namespace):
-            self.table.promote(self.known(self._namespace))
+            made, current = self.known(self._namespace), self.table.find(self._namespace)
+            if current is not None:
+                self.table.describe(
+                    replace(made, manifest=replace(made.manifest, stores=current.manifest.stores))
+                )
+            self.table.promote(made)
             self._store.settle(self._namespace)
             return self.table.generation(self._namespace)

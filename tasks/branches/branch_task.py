@@ -75,6 +75,9 @@ class TaskResources(Protocol):
     def manifest(self, namespace: str, timeout_s: float) -> Manifest | None:
         """How the namespace was built; None if it has no documents."""
 
+    def serving(self, name: str, namespace: str, timeout_s: float, generation: int | None = None) -> Searches:
+        """The store that serves the namespace for branches of the store `name`."""
+
 
 @dataclass(slots=True)
 class BranchTask:

@@ -216,7 +216,9 @@ def _feedback(task: BranchTask, indices: Iterable[int]) -> dict[int, Passages]:
     ]
     options = task.resources.generators.options(task.branch.name)
     name = options.feedback_store if isinstance(options, HydeOptions) else None
-    store = task.resources.store(name) if name else None
+    store = (
+        task.resources.serving(name, task.request.namespace, task.left_s, task.generation) if name else None
+    )
     best = [ranking.hits[:count] for ranking in task.found_by_text(texts, count, store=store)]
     passage_ids = [hit.passage_id for hits in best for hit in hits]
     known = task.store.vectors(task.request.namespace, passage_ids, timeout_s=task.left_s)

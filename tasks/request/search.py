@@ -23,7 +23,7 @@ from ledger.breaker_outcomes import ended_before_its_store, failed_in_its_encode
 from ledger.protocol import Started
 from models.batching import in_batches
 from models.branch_result import BranchResult, Degradation, StageNote
-from models.errors import InvalidAnswer, OtherEncoder, StageFailure, UnknownNamespace
+from models.errors import BadIndex, InvalidAnswer, OtherEncoder, StageFailure, UnknownNamespace
 from models.extensions import BranchKind
 from models.hits import Ranking
 from models.plan import BranchPlan, Plan, read_planned
@@ -144,15 +144,14 @@ def _searched(
     branch, request = whole.branch, whole.request
     # Read before searching: if documents are indexed meanwhile, the generations differ and the answer is not cached.
     kind = resources.pipeline.kinds.branches[branch.kind]
-    generation = whole.generation = whole.store.generation(request.namespace, timeout_s=whole.left_s)
+    generation = _follow(resources, whole)
     try:
         rankings = _rankings(resources, kind, whole)
-    except OtherEncoder:
+    except (BadIndex, OtherEncoder):
         whole.known_encoder = None
-        whole.generation = whole.store.generation(request.namespace, timeout_s=whole.left_s)
-        if whole.generation == generation:
+        if _follow(resources, whole) == generation:
             raise
-        # A rebuild with another encoder has ended meanwhile.
+        # A rebuild with another encoder, or a move to another store, has ended meanwhile.
         generation, rankings = whole.generation, _rankings(resources, kind, whole)
     # A package's kind or store may return anything; fusion would fail on it.
     if complaint := next(filter(None, (ranking.complaint() for ranking in rankings)), None):
@@ -181,6 +180,14 @@ def _searched(
             )
         )
     return branch_results
+
+
+def _follow(resources: Resources, part: BranchTask) -> int | None:
+    """Read the generation, and take the store that serves the namespace in it."""
+    namespace = part.request.namespace
+    part.generation = part.store.generation(namespace, timeout_s=part.left_s)
+    part.store = resources.serving(part.branch.store, namespace, part.left_s, part.generation)
+    return part.generation
 
 
 def _own_embedder(part: BranchTask) -> str | None:

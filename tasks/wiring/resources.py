@@ -215,6 +215,20 @@ class Resources:
                 self._stores[name] = self._open(declared)
             return self._stores[name]
 
+    def serving(
+        self, name: str, namespace: str, timeout_s: float = 10.0, generation: int | None = None
+    ) -> Searches:
+        """The store that serves a namespace for branches of the store `name`: another one after the namespace was moved.
+
+        `generation`: the one that was read a moment ago.
+        """
+        from search.documents.reading import FromDocuments
+
+        store = self.store(name)
+        if not isinstance(store, FromDocuments):
+            return store
+        return self.store(store.documents.serving(namespace, timeout_s, generation))
+
     def _open(self, declared: StoreDeclaration) -> Searches:
         kind = self.pipeline.kinds.stores[declared.kind]
         here: dict[str, Any] = {"home": self.settings.home, "needs": self.needs} if kind.in_home else {}

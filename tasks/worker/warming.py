@@ -271,7 +271,7 @@ def _refusal(resources: Resources, name: str) -> str | None:
         namespaces = [state.name for state in _namespaces(resources)]
     for namespace in namespaces:
         try:
-            store.warm(namespace)
+            (store if namespace is None else resources.serving(name, namespace)).warm(namespace)
         except StageFailure as error:
             log.error("not loaded", store=name, namespace=namespace, reason=error.reason, error=error.detail)
             if not isinstance(error, BadIndex):

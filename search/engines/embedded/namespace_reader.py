@@ -123,10 +123,7 @@ class NamespaceReader:
         self._has_vectors |= vectors
         with self._documents.documents.reading() as connection:
             visible = read_visible_index(connection, self._documents.store, self._namespace)
-            if visible.name is None:
-                raise BadIndex(
-                    f"the lexical index of namespace {self._namespace!r} is not built yet: `chorale verify` builds it"
-                )
+            name = visible.name_in(self._documents.store, self._namespace)
             manifest = visible.manifest
             table = self._rows
             if table is None or table.must_start_again(visible.namespace_id, visible.sequence):
@@ -142,7 +139,7 @@ class NamespaceReader:
                 loaded = self._vectors.catch_up(connection, rows)
         searcher: TextSearcher | None = None
         if text or self._indexes is not None:
-            path = self._folder / visible.name
+            path = self._folder / name
             if self._indexes is None or self._indexes[0].path != path:
                 self._indexes = LexicalIndex(path), LexicalIndex(path / DOCUMENTS)
             passages, documents = self._indexes

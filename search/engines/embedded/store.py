@@ -125,6 +125,8 @@ class EmbeddedStore(FromDocuments):
 
     def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
         deadline = Deadline(search.timeout_s, _NAME)
+        if self.documents.serving(namespace, search.timeout_s, search.generation) != self.documents.store:
+            return super().list_documents(namespace, search, order_by=order_by, descending=descending)
         view = self._view(namespace)
         allowed = view.allowed(search, deadline)
         deadline.check()
@@ -142,7 +144,7 @@ class EmbeddedStore(FromDocuments):
         return self._settled(namespace).generation
 
     def warm(self, namespace: str | None = None) -> None:
-        for name in self.documents.documents.names() if namespace is None else [namespace]:
+        for name in self.documents.warmed(namespace):
             self._view(name, **self._warms)
 
     def create(self, index: Index) -> None:
@@ -243,7 +245,8 @@ class EmbeddedStore(FromDocuments):
     def _settled(self, namespace: str) -> VisibleIndex:
         """What the store shows, after finishing what a killed writer left."""
         visible = self.documents.visible(namespace)
-        if visible.name is not None and visible.sequence == visible.committed:
+        is_ours = visible.store == self.documents.store
+        if not is_ours or (visible.name is not None and visible.sequence == visible.committed):
             return visible
         # A free lock means that no writer is at work.  If this fails, the search shows the documents as they were
         # before that batch.

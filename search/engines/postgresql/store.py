@@ -67,7 +67,7 @@ class PostgresqlStore(DocumentWriter, FromDocuments):
 
     def warm(self, namespace: str | None = None) -> None:
         deadline = self._connection.deadline(self._connection.endpoint.timeout_s)
-        for name in self.documents.documents.names() if namespace is None else [namespace]:
+        for name in self.documents.warmed(namespace):
             self.search_text(name, ["warm"], Search(depth=1, timeout_s=max(0.001, deadline.left_s)))
 
     def close(self) -> None:

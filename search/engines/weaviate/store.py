@@ -69,7 +69,7 @@ class WeaviateStore(DocumentWriter, FromDocuments):
 
         Deactivated tenants stay closed until a request needs them.
         """
-        names = self.documents.documents.names() if namespace is None else [namespace]
+        names = self.documents.warmed(namespace)
         timeout_s = self._endpoint.timeout_s
         indexes = [self.documents.index(name, timeout_s) for name in names]
 

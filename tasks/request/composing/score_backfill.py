@@ -92,7 +92,7 @@ def _by_call(gaps: Sequence[_Gap]) -> list[list[_Gap]]:
 
 
 def _score(resources: Resources, namespace: str, alike: Sequence[_Gap], left_s: float) -> None:
-    store = resources.store(alike[0].branch.store)
+    store = resources.serving(alike[0].branch.store, namespace, left_s)
     if not alike[0].inputs.texts:
         ids = list(dict.fromkeys(id_ for gap in alike for id_ in gap.passage_ids))
         vectors = store.vectors(namespace, ids, timeout_s=left_s)

@@ -56,7 +56,7 @@ def done(
             for name, given in (rankings or {"bm25": [LEXICAL], "vector": [DENSE]}).items()
         },
     )
-    resources: Any = SimpleNamespace(store=lambda name: store)
+    resources: Any = SimpleNamespace(serving=lambda *_: store)
     return complete(resources, found, BUILT_IN.method, Deadline(limit_s, "the store"))
 
 
