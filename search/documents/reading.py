@@ -22,7 +22,7 @@ from search.documents.file_reading import DocumentsFile, file_of
 from search.documents.lookups import OLD, DocumentVersion, SqlConnection
 from search.filters import compile_filters, unknown_field_warning
 from search.listing_order import listed
-from search.protocol import Index, Search
+from search.protocol import Index, Search, Searches
 
 if TYPE_CHECKING:
     from search.documents.document_table import DocumentTable
@@ -290,6 +290,13 @@ class FromDocuments:
             return _list_documents(listing, search, order_by, descending=descending)
 
         return self.documents.read(namespace, search.timeout_s, work)
+
+
+def warm_by_searching(store: Searches, namespaces: Sequence[str], timeout_s: float) -> None:
+    """Search each namespace once, all together in this time."""
+    deadline = Deadline(timeout_s, "warming")
+    for name in namespaces:
+        store.search_text(name, ["warm"], Search(depth=1, timeout_s=max(0.001, deadline.left_s)))
 
 
 @dataclass(frozen=True, slots=True)

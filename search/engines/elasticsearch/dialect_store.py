@@ -10,7 +10,7 @@ from models.documents import Matrix
 from models.errors import NotConfigured
 from models.hits import Ranking
 from search.checks import checked_questions
-from search.documents.reading import FromDocuments
+from search.documents.reading import FromDocuments, warm_by_searching
 from search.engines.elasticsearch import searching
 from search.engines.elasticsearch.connection import Connection, IndexCall
 from search.engines.elasticsearch.dialect import Dialect
@@ -60,9 +60,7 @@ class DialectStore(DocumentWriter, FromDocuments):
         return self._ask(namespace, timeout_s, lambda call: searching.score_text(call, texts, passage_ids))
 
     def warm(self, namespace: str | None = None) -> None:
-        deadline = self._connection.deadline(self._connection.endpoint.timeout_s)
-        for name in self.documents.documents.names() if namespace is None else [namespace]:
-            self.search_text(name, ["warm"], Search(depth=1, timeout_s=max(0.001, deadline.left_s)))
+        warm_by_searching(self, self.documents.warmed(namespace), self._connection.endpoint.timeout_s)
 
     def close(self) -> None:
         """Close the connections; the store cannot be used afterwards."""

@@ -10,7 +10,7 @@ from models.endpoints import PostgresqlEndpoint
 from models.errors import NotConfigured
 from models.hits import Ranking
 from search.checks import checked_questions
-from search.documents.reading import FromDocuments
+from search.documents.reading import FromDocuments, warm_by_searching
 from search.engines.postgresql import searching, tables
 from search.engines.postgresql.connection import Connection, Session
 from search.engines.postgresql.document_writer import DocumentWriter
@@ -66,9 +66,7 @@ class PostgresqlStore(DocumentWriter, FromDocuments):
         return self._search(namespace, work, timeout_s)
 
     def warm(self, namespace: str | None = None) -> None:
-        deadline = self._connection.deadline(self._connection.endpoint.timeout_s)
-        for name in self.documents.warmed(namespace):
-            self.search_text(name, ["warm"], Search(depth=1, timeout_s=max(0.001, deadline.left_s)))
+        warm_by_searching(self, self.documents.warmed(namespace), self._connection.endpoint.timeout_s)
 
     def close(self) -> None:
         """Close the connections; the store cannot be used afterwards."""

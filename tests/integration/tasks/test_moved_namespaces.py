@@ -1,0 +1,106 @@
+"""Requests after a namespace was moved to a store that no branch names, and while it is moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chorale_client.wire_names import Status
+
+from config.settings import Settings
+from ingest.raw_documents import RawDocument
+from models.errors import NotConfigured
+from models.hits import Ranking
+from search.engines.embedded.store import EmbeddedStore
+from tasks.indexing.indexing_run import SourceDocuments
+from tasks.indexing.moving import move_namespace
+from tasks.indexing.namespace_writer import index_corpus
+from tasks.wiring.resources import Resources
+from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.models.used_embedder import use_embedder
+from tests.support.pipelines.one_process import OneProcess
+from tests.support.pipelines.pipeline import CORPUS
+from tests.support.pipelines.pipeline_files import LOCAL, branch, declared
+from tests.support.servers.redis_server import RedisServer
+
+OTHER = '[stores.other]\nkind = "embedded"\noptions = { folder = "other" }\n'
+HYDE = 'options = { generator = "feedback", feedback_store = "local" }'
+BRANCHES = branch("bm25") + branch("vector", "dense") + branch("hyde", "dense", more=HYDE)
+SCORES = '[configurations.scores]\nmethod = "dbsf"\ncomplete_scores = true\n'
+QUESTION = "who pays for the repairs of a flat?"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[OneProcess]:
+    """The namespace `docs`, in the store `local` alone."""
+    file = tmp_path / "pipeline.toml"
+    file.write_text(LOCAL + OTHER + BRANCHES + SCORES)
+    with ExitStack() as stack:
+        pipeline = stack.enter_context(OneProcess(stack.enter_context(RedisServer()), pipeline_file=file))
+        use_embedder(pipeline.resources, HashingEmbedder(dimension=384))
+        documents = [
+            RawDocument(document_id=name, source="tests", title=title, text=text)
+            for name, (title, text) in CORPUS.items()
+        ]
+        index_corpus(pipeline.resources, SourceDocuments(documents, "tests"), namespace="docs")
+        move_namespace(pipeline.resources, "docs", ["local"])
+        yield pipeline
+        pipeline.resources.writing_store.close()
+
+
+def ranked(here: OneProcess) -> list[tuple[str, tuple[str, ...], float]]:
+    answer = here.ask(QUESTION, namespace="docs", configuration="scores", top_k=5, cache="bypass")
+    assert (answer.status, answer.degraded) == (Status.COMPLETE, ())
+    return [(hit.document_id, tuple(sorted(hit.found_by)), hit.score) for hit in answer.hits]
+
+
+def test_every_branch_answers_alike_from_the_store_that_the_namespace_was_moved_to(here: OneProcess) -> None:
+    before = ranked(here)
+    assert before[0][:2] == ("repairs", ("bm25", "hyde", "vector"))
+    for store in ("other", "local"):
+        move_namespace(here.resources, "docs", [store])
+        assert ranked(here) == before
+
+
+def test_an_answer_that_was_cached_before_a_move_is_not_given_after_it(here: OneProcess) -> None:
+    def is_cached() -> bool:
+        return here.ask(QUESTION, namespace="docs", top_k=5).cached
+
+    assert [is_cached(), is_cached()] == [False, True]
+    move_namespace(here.resources, "docs", ["other"])
+    assert [is_cached(), is_cached()] == [False, True]
+
+
+def test_a_search_whose_index_is_dropped_at_the_last_moment_uses_the_new_store(
+    here: OneProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, search_text, moved = ranked(here), EmbeddedStore.search_text, list[str]()
+
+    def move_first(self: EmbeddedStore, *given: Any) -> list[Ranking]:
+        if not moved:
+            moved.append("docs")
+            move_namespace(here.resources, "docs", ["other"])
+            self.close()
+        return search_text(self, *given)
+
+    monkeypatch.setattr(EmbeddedStore, "search_text", move_first)
+    assert ranked(here) == before
+    assert moved == ["docs"]
+
+
+def test_a_store_that_a_branch_cannot_search_is_refused(tmp_path: Path) -> None:
+    def refused(pipeline: str) -> str:
+        made = Resources(Settings(home=tmp_path), declared(tmp_path, pipeline), "redis://127.0.0.1:9")
+        with pytest.raises(NotConfigured) as raised:
+            move_namespace(made, "docs", ["other"])
+        return str(raised.value)
+
+    words = '[stores.other]\nkind = "elasticsearch"\noptions = { url = "http://127.0.0.1:9" }\n'
+    assert "'vector' searches vectors, which the store 'other' is declared without" in refused(
+        LOCAL + words + BRANCHES
+    )
+    hybrid = LOCAL + OTHER + branch("hybrid", "dense")
+    assert "'hybrid' of kind 'hybrid' cannot search the store 'other'" in refused(hybrid)
