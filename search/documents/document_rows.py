@@ -20,7 +20,7 @@ from search.documents import lookups
 from search.documents.index_rows import AT_ONCE
 from search.documents.lookups import STORED
 
-_D, _I, _P, _R = (table.c for table in (document_table, index_table, passage_table, refused_table))
+_I, _P, _R = (table.c for table in (index_table, passage_table, refused_table))
 
 
 def taken(documents: Sequence[Document], namespace: str, put: Callable[[Sequence[Document]], int]) -> int:
@@ -112,13 +112,41 @@ def end_documents(
     return ended
 
 
-def changed_since(connection: Connection, namespace_id: int, sequence: int) -> list[tuple[str, int]]:
-    """Each document that a later batch wrote or deleted, with the last such batch, in the order of the batches."""
-    latest = func.max(func.coalesce(_D.ended, _D.sequence))
-    later = or_(_D.sequence > sequence, _D.ended > sequence)
-    statement = select(_D.document_id, latest).where(_D.namespace_id == namespace_id, later)
-    rows = connection.execute(statement.group_by(_D.document_id).order_by(latest, _D.document_id))
-    return [(document_id, last) for document_id, last in rows]
+_PORTION = 1_000
+# One portion of whole batches, by the indexes on `sequence` and `ended`.
+_LAST = text("""
+    SELECT max(batch) FROM (SELECT batch FROM (
+        SELECT * FROM (SELECT sequence AS batch FROM chorale_document
+            WHERE namespace_id = :namespace AND sequence > :after ORDER BY sequence LIMIT :portion) AS begun
+        UNION ALL
+        SELECT * FROM (SELECT ended AS batch FROM chorale_document
+            WHERE namespace_id = :namespace AND ended > :after ORDER BY ended LIMIT :portion) AS over
+    ) AS both_kinds ORDER BY batch LIMIT :portion) AS portion
+""")
+_CHANGED = text("""
+    SELECT document_id FROM (
+        SELECT document_id FROM chorale_document
+        WHERE namespace_id = :namespace AND sequence > :after AND sequence <= :last
+        UNION
+        SELECT document_id FROM chorale_document
+        WHERE namespace_id = :namespace AND ended > :after AND ended <= :last
+    ) AS changed WHERE NOT EXISTS (
+        SELECT 1 FROM chorale_document later WHERE later.namespace_id = :namespace
+        AND later.document_id = changed.document_id AND (+later.sequence > :last OR +later.ended > :last)
+    )
+""")
+
+
+def changed_since(connection: Connection, namespace_id: int, sequence: int) -> tuple[list[str], int] | None:
+    """The next batches after `sequence`: the documents that no later batch changed again, and the last of the batches.
+
+    These are whole batches of about a thousand documents together; None if no later batch has left a trace.
+    """
+    values = {"namespace": namespace_id, "after": sequence}
+    last = connection.scalar(_LAST, values | {"portion": _PORTION})
+    if last is None:
+        return None
+    return list(connection.scalars(_CHANGED, values | {"last": last})), last
 
 
 def prune(

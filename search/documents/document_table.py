@@ -34,7 +34,6 @@ CURRENT, NEXT = "", ".next"
 """What follows the name of a namespace: of the build that is written, and of a rebuild in progress; `OLD` is that of the
 build before."""
 
-_PORTION = 1_000
 _D, _P, _N = document_table.c, passage_table.c, namespace_table.c
 _G, _I = generation_table.c, index_table.c
 _PER_BUILD = (
@@ -158,31 +157,42 @@ class DocumentTable(Database):
             with self.writing(build.name) as connection:
                 index_rows.set_refused(connection, build.namespace_id, store, document_ids, reasons)
 
-    def refused(self, build: Build, store: str) -> dict[str, str]:
-        """The reasons for which a store lacks documents of batches that it contains."""
-        with self.snapshot() as connection:
-            return index_rows.refused(connection, build.namespace_id, store)
+    def refused(self, build: Build, store: str) -> Iterator[dict[str, str]]:
+        """The reasons for which a store lacks documents of batches that it contains, by id, in order and in portions."""
+        after = ""
+        while True:
+            with self.snapshot() as connection:
+                portion = index_rows.refused(connection, build.namespace_id, store, after)
+            if not portion:
+                return
+            yield portion
+            *_, after = portion
 
-    def changed_since(self, build: Build, sequence: int) -> list[str]:
+    def refused_of(self, build: Build, store: str, document_ids: Collection[str]) -> dict[str, str]:
+        """The reasons of those of these documents that a store has refused."""
         with self.snapshot() as connection:
-            rows = document_rows.changed_since(connection, build.namespace_id, sequence)
-            return [document_id for document_id, _ in rows]
+            return index_rows.refused_of(connection, build.namespace_id, store, document_ids)
+
+    def changed_since(self, build: Build, sequence: int) -> Iterator[tuple[list[str], int]]:
+        """The documents that later batches wrote or deleted, in portions of whole batches, each with its last batch."""
+        while True:
+            with self.snapshot() as connection:
+                portion = document_rows.changed_since(connection, build.namespace_id, sequence)
+            if portion is None:
+                return
+            yield portion
+            sequence = portion[1]
 
     def changes_since(self, build: Build, sequence: int) -> Iterator[Changes]:
         """What a store has to do that contains everything up to a batch, in portions of whole batches."""
+        for document_ids, last in self.changed_since(build, sequence):
+            yield self.changes(build, document_ids, last)
+            sequence = last
         with self.snapshot() as connection:
-            rows = document_rows.changed_since(connection, build.namespace_id, sequence)
             latest = connection.execute(select(_N.sequence).where(_of(namespace_table, build))).scalar_one()
-        if not rows and sequence < latest:
+        if sequence < latest:
             # Every store has deleted what the last batches have deleted.
             yield Changes(latest)
-        ids: list[str] = []
-        for place, (document_id, last) in enumerate(rows, start=1):
-            ids.append(document_id)
-            is_end = place == len(rows) or rows[place][1] > last
-            if is_end and (len(ids) >= _PORTION or place == len(rows)):
-                yield self.changes(build, ids, latest if place == len(rows) else last)
-                ids = []
 
     def changes(self, build: Build, document_ids: Sequence[str], sequence: int) -> Changes:
         """The present task of a store for these ids."""

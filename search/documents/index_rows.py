@@ -63,11 +63,22 @@ def delete_index(connection: Connection, row: IndexRow) -> None:
     connection.execute(delete(index_table).where(_of_index(row)))
 
 
-def refused(connection: Connection, namespace_id: int, store: str) -> dict[str, str]:
-    """The reasons by document id."""
-    mine = and_(_R.namespace_id == namespace_id, _R.store == store)
-    statement = select(_R.document_id, _R.reason).where(mine).order_by(_R.document_id)
+def refused(connection: Connection, namespace_id: int, store: str, after: str) -> dict[str, str]:
+    """The reasons by document id, of the next documents after an id."""
+    mine = and_(_R.namespace_id == namespace_id, _R.store == store, _R.document_id > after)
+    statement = select(_R.document_id, _R.reason).where(mine).order_by(_R.document_id).limit(AT_ONCE)
     return {row.document_id: row.reason for row in connection.execute(statement)}
+
+
+def refused_of(
+    connection: Connection, namespace_id: int, store: str, document_ids: Iterable[str]
+) -> dict[str, str]:
+    reasons: dict[str, str] = {}
+    for part in in_batches(document_ids, AT_ONCE):
+        mine = and_(_R.namespace_id == namespace_id, _R.store == store, _R.document_id.in_(part))
+        rows = connection.execute(select(_R.document_id, _R.reason).where(mine))
+        reasons |= {row.document_id: row.reason for row in rows}
+    return reasons
 
 
 def set_refused(

@@ -45,9 +45,12 @@ _TEXTS = f"""
 _VECTORS = f"SELECT p.passage_id, p.vector {_OF_PASSAGES}"
 _RIDS = f"SELECT p.passage_id, p.rid {_OF_PASSAGES}"
 _ENTRIES = """
-    SELECT d.document_id, p.passage_id, d.revision FROM chorale_document d LEFT JOIN chorale_passage p
+    SELECT d.document_id, p.passage_id, d.revision FROM (
+        SELECT * FROM chorale_document WHERE namespace_id = ? AND document_id > ? AND +ended IS NULL
+        ORDER BY document_id LIMIT 1000
+    ) d LEFT JOIN chorale_passage p
     ON p.namespace_id = d.namespace_id AND p.document_id = d.document_id AND +p.sequence = d.sequence
-    WHERE d.namespace_id = ? AND +d.ended IS NULL
+    ORDER BY d.document_id
 """
 _REVISIONS = "SELECT document_id, revision FROM chorale_document WHERE namespace_id = ? AND +ended IS NULL"
 _STATES = """
@@ -156,7 +159,11 @@ def held(
 
 
 def entries(connection: SqlConnection, namespace_id: int) -> Iterator[Entry]:
-    return (Entry(*row) for row in connection.execute(_ENTRIES, (namespace_id,)))
+    """In the order of the documents' ids; reads a thousand documents at once."""
+    after = ""
+    while portion := [Entry(*row) for row in connection.execute(_ENTRIES, (namespace_id, after))]:
+        yield from portion
+        after = portion[-1].document_id
 
 
 def namespaces(connection: SqlConnection) -> list[NamespaceState]:

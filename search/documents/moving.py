@@ -15,7 +15,7 @@ from models.errors import NotConfigured, StoreUnavailable, WriterBusy
 from search.documents.document_table import Build
 from search.documents.engine_writer import EngineWriter
 from search.documents.store import DocumentStore
-from search.documents.verifying import Difference, difference
+from search.documents.verifying import Difference
 
 _TURN_S = 1.0
 _PAUSE_S = 0.1
@@ -84,26 +84,25 @@ def _one_turn(store: DocumentStore, build: Build, writer: EngineWriter) -> int:
         row = replace(row, sequence=changes.sequence)
         if time.monotonic() > ends_s:
             break
-    return len(store.table.changed_since(build, row.sequence))
+    return sum(len(portion) for portion, _ in store.table.changed_since(build, row.sequence))
 
 
 def _check(store: DocumentStore, build: Build, writer: EngineWriter) -> None:
     """Mend what differs from the documents; raises StoreUnavailable if something still does."""
     row = store.table.indexes(build)[writer.name]
-    differing = difference(store.table, build, writer.store, row)
-    if differing:
-        store.mend(build, writer, row, differing)
-        refused = store.table.refused(build, writer.name)
-        store.apply(build, writer, row, store.table.changes(build, list(refused), row.sequence))
-        differing = difference(store.table, build, writer.store, row)
-    if differing:
-        raise StoreUnavailable(_complaint(store, build, writer.name, differing))
+    if store.difference(build, writer, row, mends=True):
+        for refused in store.table.refused(build, writer.name):
+            store.apply(build, writer, row, store.table.changes(build, list(refused), row.sequence))
+        differing = store.difference(build, writer, row, mends=False)
+        if differing:
+            raise StoreUnavailable(_complaint(store, build, writer.name, differing))
 
 
 def _complaint(store: DocumentStore, build: Build, name: str, differing: Difference) -> str:
-    ids = [*differing.to_write, *differing.surplus]
-    why = differing.failure or store.table.refused(build, name).get((ids or [""])[0], "it differs")
+    ids = [*differing.missing, *differing.outdated, *differing.incomplete, *differing.surplus]
+    refused = (portion[ids[0]] for portion in store.table.refused(build, name) if ids and ids[0] in portion)
+    why = differing.failure or next(refused, "it differs")
     return (
-        f"the store {name!r} does not have the documents of namespace {build.name!r} ({len(ids)} differ, first {ids[:1]}): "
-        f"{why}; {', '.join(build.manifest.stores)} goes on serving"
+        f"the store {name!r} does not have the documents of namespace {build.name!r} ({differing.counts.total()} differ, "
+        f"first {ids[:1]}): {why}; {', '.join(build.manifest.stores)} goes on serving"
     )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 
 from structlog import get_logger
@@ -32,7 +33,7 @@ from search.documents.document_table import CURRENT, NEXT, Build, Changes, Docum
 from search.documents.engine_writer import EngineWriter
 from search.documents.index_rows import IndexRow
 from search.documents.lookups import OLD
-from search.documents.verifying import Difference, difference
+from search.documents.verifying import MOST_LISTED, Difference, compared
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Engine
 
@@ -181,36 +182,47 @@ class DocumentStore:
         """The difference between each store and the database; with `mends`, writes or deletes whatever differs."""
         with self.exclusive(namespace):
             build = self.known(namespace)
-            rows, writers = self.table.indexes(build), self.writers(build)
+            rows = self.table.indexes(build)
             differences = {
-                writer.name: difference(self.table, build, writer.store, rows.get(writer.name))
-                for writer in writers
+                writer.name: self.difference(build, writer, rows.get(writer.name), mends=mends)
+                for writer in self.writers(build)
             }
-            if not mends:
-                return differences
-            for writer in writers:
-                if (row := rows.get(writer.name)) is not None:
-                    differences[writer.name] = self.mend(build, writer, row, differences[writer.name])
-            if any(differing.surplus for differing in differences.values()):
-                self.table.raise_generation(namespace, by=1)
-            self.settle(namespace)
+            if mends:
+                if any(difference.surplus for difference in differences.values()):
+                    self.table.raise_generation(namespace, by=1)
+                self.settle(namespace)
         return differences
 
-    def mend(self, build: Build, writer: EngineWriter, row: IndexRow, differing: Difference) -> Difference:
-        """Delete what the store has and should not have; what it lacks is written when the store is next brought up."""
-        self.table.refuse(build, writer.name, differing.to_write)
+    def difference(
+        self, build: Build, writer: EngineWriter, row: IndexRow | None, *, mends: bool
+    ) -> Difference:
+        """The difference between a store and the database.  With `mends`, what the store has beyond the documents is deleted, and
+        what it lacks counts as refused, so that it is written again."""
+        difference = Difference()
         writer.ask_again()
-        for part in in_batches(differing.surplus, _BATCH):
-            try:
-                refused = writer.write(row.index, Changes(0, deleted=part))
-            except ServiceError as error:
-                refused = dict.fromkeys(part, str(error))
-            if refused:
-                return replace(differing, failure=next(iter(refused.values())))
-        return differing
+        try:
+            for some in in_batches(compared(self.table, build, writer.store, row), _BATCH):
+                difference.add(some)
+                if mends and row is not None:
+                    self._mend(build, writer, row, some)
+        except ServiceError as error:
+            difference.failure = str(error)
+        return difference
+
+    def _mend(
+        self, build: Build, writer: EngineWriter, row: IndexRow, differing: Sequence[tuple[str, str]]
+    ) -> None:
+        surplus = [document_id for kind, document_id in differing if kind == "surplus"]
+        lacking = {document_id: None for kind, document_id in differing if kind != "surplus"}
+        self.table.refuse(build, writer.name, list(lacking))
+        if surplus and (refused := writer.write(row.index, Changes(0, deleted=surplus))):
+            raise ServiceError(next(iter(refused.values())))
 
     def unwritten(self, namespace: str) -> dict[str, str]:
-        """The reasons why documents are not in every store, by document id: `store: reason; store: reason`."""
+        """The reasons why documents are not in every store, by document id: `store: reason; store: reason`.
+
+        At most the first `MOST_LISTED` of each store.
+        """
         build = self.known(namespace)
         rows = self.table.indexes(build)
         reasons: dict[str, list[str]] = {}
@@ -218,8 +230,10 @@ class DocumentStore:
             name, row = writer.name, rows.get(writer.name)
             waits = _WAITS if row is None or not row.is_shown else _BEHIND
             why = str(writer.failure or waits)
-            missing = dict.fromkeys(self.table.changed_since(build, row.sequence if row else 0), why)
-            for document_id, reason in (missing | self.table.refused(build, name)).items():
+            behind = self.table.changed_since(build, row.sequence if row else 0)
+            missing = ((document_id, why) for portion, _ in behind for document_id in portion)
+            refused = chain.from_iterable(portion.items() for portion in self.table.refused(build, name))
+            for document_id, reason in dict(islice(chain(missing, refused), MOST_LISTED)).items():
                 reasons.setdefault(document_id, []).append(f"{name}: {reason}")
         return {document_id: "; ".join(parts) for document_id, parts in sorted(reasons.items())}
 
@@ -316,7 +330,7 @@ class DocumentStore:
             if isinstance(result, Written):
                 refused = result.refused
             elif self._catches_up(build, writer, rows.get(writer.name), result):
-                refused = self.table.refused(build, writer.name)
+                refused = self.table.refused_of(build, writer.name, changes.ids)
                 generation = self.table.generation(build.name)
             else:
                 refused = dict.fromkeys(changes.ids, str(writer.failure or result))
@@ -339,7 +353,7 @@ class DocumentStore:
         try:
             row = self.table.add_index(build, name) if row is None else row
             row = self.ensure(row)
-            if refused := self.table.refused(build, name):
+            for refused in self.table.refused(build, name):
                 self.apply(build, writer, row, self.table.changes(build, list(refused), row.sequence))
             for changes in self.table.changes_since(build, row.sequence):
                 self.apply(build, writer, row, changes)

@@ -1,66 +1,97 @@
-"""Comparing what the indexes of stores hold with the documents."""
+"""Comparing what the indexes of stores hold with the documents, in bounded memory."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 
-from models.errors import BadIndex, ServiceError
+from models.errors import BadIndex
 from search.documents.document_table import Build, DocumentTable
 from search.documents.index_rows import IndexRow
 from search.protocol import Engine, Entry
 
+MOST_LISTED = 10_000
+"""Documents that a list names, of all that there may be."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Difference:
-    """The difference between one store and the documents; all lists are sorted."""
+    """The difference between one store and the documents: the first `MOST_LISTED` of each kind, sorted, and their numbers."""
 
-    missing: Sequence[str] = ()
+    missing: list[str] = field(default_factory=list)
     """Documents that the store does not show."""
-    outdated: Sequence[str] = ()
+    outdated: list[str] = field(default_factory=list)
     """Documents that it shows in another revision."""
-    incomplete: Sequence[str] = ()
+    incomplete: list[str] = field(default_factory=list)
     """Documents that it shows without some of their passages."""
-    surplus: Sequence[str] = ()
+    surplus: list[str] = field(default_factory=list)
     """Documents that it shows and the database does not have."""
     failure: str | None = None
-    """Why the comparison failed."""
+    """Why the comparison, or the deletion of what is surplus, failed."""
+    counts: Counter[str] = field(default_factory=Counter, compare=False)
+    """How many documents there are of each kind."""
 
-    @property
-    def to_write(self) -> list[str]:
-        return sorted({*self.missing, *self.outdated, *self.incomplete})
+    def add(self, differing: Iterable[tuple[str, str]]) -> None:
+        """Take in what `compared` yields."""
+        for kind, document_id in differing:
+            self.counts[kind] += 1
+            if self.counts[kind] <= MOST_LISTED:
+                getattr(self, kind).append(document_id)
 
     def __bool__(self) -> bool:
-        return bool(self.to_write or self.surplus or self.failure)
+        return bool(self.counts or self.failure)
 
 
-def difference(table: DocumentTable, build: Build, store: Engine, row: IndexRow | None) -> Difference:
-    """`row`: the store's index; None if it has none."""
-    expected, passages = _by_document(table.entries(build))
-    try:
-        visible, shown_passages = _by_document(store.entries(row.index) if row else ())
-    except BadIndex:
-        # The store has lost the index, so every document is missing.
-        visible, shown_passages = {}, {}
-    except ServiceError as error:
-        return Difference(failure=str(error))
-    common = expected.keys() & visible.keys()
-    return Difference(
-        sorted(expected.keys() - visible.keys()),
-        sorted(name for name in common if expected[name] != visible[name]),
-        sorted(name for name in common if passages.get(name, set()) - shown_passages.get(name, set())),
-        sorted({*visible, *shown_passages} - expected.keys()),
-    )
+def compared(
+    table: DocumentTable, build: Build, store: Engine, row: IndexRow | None
+) -> Iterator[tuple[str, str]]:
+    """Each kind of difference with the document, in the order of the ids; `row`: the store's index; None if it has none.
+
+    A file of SQLite that has no name sorts the entries: engines yield them in any order.  Raises the store's ServiceError.
+    """
+    with closing(sqlite3.connect("")) as sorting:
+        sorting.execute(
+            "CREATE TABLE entry (document_id TEXT, is_shown INTEGER, passage_id TEXT, revision TEXT)"
+        )
+        _keep(sorting, table.entries(build), is_shown=False)
+        if row is not None:
+            sorting.execute("SAVEPOINT shown")
+            try:
+                _keep(sorting, store.entries(row.index), is_shown=True)
+            except BadIndex:
+                # The store has lost the index, so every document is missing.
+                sorting.execute("ROLLBACK TO shown")
+        entries = sorting.execute("SELECT * FROM entry ORDER BY document_id, is_shown")
+        for document_id, of_document in groupby(entries, itemgetter(0)):
+            for kind in _kinds(of_document):
+                yield kind, document_id
 
 
-def _by_document(entries: Iterable[Entry]) -> tuple[dict[str, str], dict[str, set[str]]]:
-    """The revision and the passages of each document."""
-    revisions: dict[str, str] = {}
-    passages = defaultdict[str, set[str]](set)
-    for entry in entries:
-        if entry.revision is not None:
-            revisions[entry.document_id] = entry.revision
-        if entry.passage_id is not None:
-            passages[entry.document_id].add(entry.passage_id)
-    return revisions, passages
+def _keep(sorting: sqlite3.Connection, entries: Iterable[Entry], *, is_shown: bool) -> None:
+    rows = ((entry.document_id, is_shown, entry.passage_id, entry.revision) for entry in entries)
+    sorting.executemany("INSERT INTO entry VALUES (?, ?, ?, ?)", rows)
+
+
+def _kinds(of_document: Iterable[tuple[str, int, str | None, str | None]]) -> Iterator[str]:
+    """The kinds of difference of one document."""
+    revisions: tuple[set[str], set[str]] = set(), set()
+    passages: tuple[set[str], set[str]] = set(), set()
+    for _, is_shown, passage_id, revision in of_document:
+        if revision is not None:
+            revisions[is_shown].add(revision)
+        if passage_id is not None:
+            passages[is_shown].add(passage_id)
+    if not revisions[False]:
+        yield "surplus"
+    elif not revisions[True]:
+        yield "missing"
+    else:
+        if revisions[False] != revisions[True]:
+            yield "outdated"
+        if passages[False] - passages[True]:
+            yield "incomplete"

@@ -81,15 +81,16 @@ def check_index(path: Path) -> None:
             tantivy.Index.open(str(folder)).searcher()
 
 
-def index_entries(path: Path) -> set[int]:
-    """The rids of all passages."""
+def indexed_among(path: Path, portions: Iterable[Sequence[int]]) -> Iterator[set[int]]:
+    """Of each portion of rids those that the index of passages has."""
     with intelligible(path):
         searcher = tantivy.Index.open(str(path)).searcher()
-        if not searcher.num_docs:
-            return set()
-        hits = searcher.search(tantivy.Query.all_query(), searcher.num_docs, count=False).hits
-        rids: Any = searcher.fast_field_values("rid", [address for _, address in hits])
-        return {int(rid) for rid in rids}
+    for rids in portions:
+        with intelligible(path):
+            these = tantivy.Query.term_set_query(_SCHEMA, "rid", list(rids))
+            hits = searcher.search(these, len(rids), count=False).hits
+            values: Any = searcher.fast_field_values("rid", [address for _, address in hits])
+        yield {int(rid) for rid in values}
 
 
 def write_index(path: Path, *, delete: Sequence[int], add: Iterable[tuple[int, str]]) -> None:

@@ -10,6 +10,7 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import tee
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from search.engines.embedded.lexical_index import (
     DOCUMENTS,
     check_index,
     create_index,
-    index_entries,
+    indexed_among,
     write_index,
 )
 from search.engines.embedded.namespace_reader import NamespaceReader, View
@@ -38,6 +39,7 @@ from search.protocol import Entry, Index, Search
 
 _NAME = "the embedded store"
 _AT_ONCE = 500
+_LISTED_AT_ONCE = 10_000
 _ROWS = """
     SELECT rid, passage_id, document_id, ended FROM chorale_passage WHERE namespace_id = ? AND document_id IN ({0})
 """
@@ -198,11 +200,11 @@ class EmbeddedStore(FromDocuments):
 
     def entries(self, index: Index) -> Iterator[Entry]:
         """The passages that the lexical index has, and the documents that have none."""
-        indexed = index_entries(self._path(index))
         with self.documents.documents.reading() as rows:
-            for rid, *entry in rows.execute(_OF_RIDS, (index.namespace_id,)):
-                if rid in indexed:
-                    yield Entry(*entry)
+            held, again = tee(in_batches(rows.execute(_OF_RIDS, (index.namespace_id,)), _LISTED_AT_ONCE))
+            portions = ([rid for rid, *_ in portion] for portion in held)
+            for indexed, portion in zip(indexed_among(self._path(index), portions), again, strict=True):
+                yield from (Entry(*entry) for rid, *entry in portion if rid in indexed)
             for document_id, revision in rows.execute(_BARE, (index.namespace_id,)):
                 yield Entry(document_id, None, revision)
 

@@ -63,8 +63,9 @@ _COUNT = """
         documents = documents + %s, document_words = document_words + %s, last_id = %s WHERE id = %s
 """
 _ENTRIES = """
-    SELECT document_id, NULL, revision FROM {documents}
-    UNION ALL SELECT document_id, passage_id, NULL FROM {passages} JOIN {documents} USING (did)
+    WITH portion AS (SELECT did, document_id, revision FROM {documents} WHERE did > %s ORDER BY did LIMIT 1000)
+    SELECT did, document_id, NULL, revision FROM portion
+    UNION ALL SELECT did, document_id, passage_id, NULL FROM {passages} JOIN portion USING (did)
 """
 
 Terms = tuple[Document, Counter[str], Sequence[Counter[str]]]
@@ -113,10 +114,14 @@ class DocumentWriter:
             self._connection.write(make_graph, self._connection.deadline(_GRAPH_TIMEOUT_S))
 
     def entries(self, index: Index) -> Iterator[Entry]:
-        def work(session: Session) -> list[Any]:
-            return session.execute(tables.find(session, index).sql(_ENTRIES)).fetchall()
+        after = -1
 
-        yield from (Entry(*row) for row in self._connection.read(work, self._connection.deadline()))
+        def work(session: Session) -> list[Any]:
+            return session.execute(tables.find(session, index).sql(_ENTRIES), (after,)).fetchall()
+
+        while portion := self._connection.read(work, self._connection.deadline()):
+            yield from (Entry(*entry) for _, *entry in portion)
+            after = max(did for did, *_ in portion)
 
 
 def _terms(document: Document, index: Index) -> Terms:

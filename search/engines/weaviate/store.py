@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, TypeVar
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, Literal, TypeVar
+from uuid import UUID
 
 from weaviate.classes.tenants import TenantActivityStatus
 
@@ -96,15 +97,18 @@ class WeaviateStore(DocumentWriter, FromDocuments):
 
         self._connection.run(work, self._endpoint.timeout_s)
 
-    def entries(self, index: Index) -> list[Entry]:
+    def entries(self, index: Index) -> Iterator[Entry]:
         names = ["document_id", "passage_id", "revision"]
+        after: UUID | None = None
 
-        async def work(client: Client) -> list[Entry]:
+        async def work(client: Client) -> list[Any]:
             held = schema.passages(client, self._endpoint, tenant_of(index))
-            objects = held.iterator(return_properties=names)
-            return [Entry(*(stored.properties.get(name) for name in names)) async for stored in objects]
+            portion = await held.query.fetch_objects(limit=1_000, after=after, return_properties=names)
+            return list(portion.objects)
 
-        return self._connection.run(work, self._endpoint.write_timeout_s)
+        while portion := self._connection.run(work, self._endpoint.write_timeout_s):
+            yield from (Entry(*(stored.properties.get(name) for name in names)) for stored in portion)
+            after = portion[-1].uuid
 
     def close(self) -> None:
         """Close the connection; the store connects again when it is used."""

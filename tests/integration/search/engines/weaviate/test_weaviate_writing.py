@@ -28,7 +28,7 @@ class TestWriting:
         store.write(index_of(), [document("a", "cherry", "cherry", revision="3")], ())
         assert found(store, "plum") == []
         assert found(store, "cherry") == ["a#0", "a#1"]
-        assert len(store.entries(index_of())) == 2
+        assert len([*store.entries(index_of())]) == 2
 
     def test_a_deletion_that_deletes_nothing_ends(
         self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
