@@ -217,6 +217,8 @@ class Settings(BaseModel):
     audit_hash_key: str | None = Field(None, min_length=32, repr=False)
     """Key of these hashes (HMAC-SHA-256). Set it if several machines write the tables. Not set: one in
     `home/audit_key`."""
+    audit_hits_share: float = Field(1.0, ge=0, le=1)
+    """Share of the requests whose hits and candidates are in the audit tables. Requests, questions and branches always are."""
     audit_keep: str | None = None
     """Time, such as `90d` or `12h`, after which requests are deleted from the audit tables. Not set: never."""
     log_texts: bool = False

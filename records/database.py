@@ -49,7 +49,7 @@ def open_database(url: str | URL, *, must_exist: bool = False, **options: Any) -
     engine = create_engine(
         parsed,
         connect_args=CONNECT[parsed.get_backend_name()],
-        json_serializer=_json,
+        json_serializer=to_text,
         hide_parameters=True,
         **options,
     )
@@ -94,7 +94,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return state.st_dev, state.st_ino
 
 
-def _json(value: Any) -> str:
+def to_text(value: Any) -> str:
     """JSON for PostgreSQL: NaN and infinity become null."""
     return to_json(value, inf_nan_mode="null").decode()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
@@ -11,14 +12,15 @@ from typing import Any
 
 import redis
 from chorale_client.keys import CALLBACKS, OUTBOX
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, FromClause
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
 
 from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
 from models.duty import Duty
 from records.audit.outbox import KEPT_ASIDE, UNREADABLE, Ended, Unreadable, audit_scripts, parse
-from records.audit.rows import Rows, rows_of
+from records.audit.rows import Row, Rows, keeps_hits, rows_of
+from records.database import to_text
 
 INSERTS: dict[str, Callable[..., sqlite.Insert | postgresql.Insert]] = {
     "sqlite": sqlite.insert,
@@ -33,6 +35,8 @@ BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 10.0
 CALLBACKS_KEPT = 10_000
 """Maximum number of ends whose callbacks wait while the broker is away."""
 
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+
 FIELDS_KEPT = 1_000
 """Maximum fields of an entry that is set aside; Lua passes on only a few thousand values at once."""
 
@@ -46,7 +50,7 @@ class Drainer(Duty):
 
     `engine` comes from `records.database.open_database`, its schema from `records.database.upgrade`.  Texts of questions,
     filters and tags are written only with `keep_texts`; without, questions are hashed under `hash_key` (None: a key of this
-    drainer alone).  `batch` entries are read and written together; an entry of a large bulk request can have megabytes.
+    drainer alone).  Hits and candidates are written for the share `hits_share` of the requests.  `batch` entries are read and written together; an entry of a large bulk request can have megabytes.
     `run` calls `prepare` before each batch.  `on_written` gets the requests whose rows this drainer has inserted: each request
     once, or never if the drainer is killed before the call.
     """
@@ -61,6 +65,7 @@ class Drainer(Duty):
         *,
         keep_texts: bool,
         hash_key: bytes | None = None,
+        hits_share: float = 1.0,
         batch: int = 64,
         prepare: Callable[[], None] = lambda: None,
         on_written: Callable[[Sequence[Ended]], None] = lambda ended: None,
@@ -69,6 +74,7 @@ class Drainer(Duty):
         self._scripts = audit_scripts(redis_client)
         self._engine = engine
         self._hash_key = None if keep_texts else hash_key or secrets.token_bytes(32)
+        self._hits_share = hits_share
         self._batch = batch
         self._prepare = prepare
         self._on_written = on_written
@@ -95,7 +101,8 @@ class Drainer(Duty):
         for entry, fields in entries:
             try:
                 ended[entry] = parse(fields)
-                batch[entry] = rows_of(ended[entry], hash_key=self._hash_key)
+                with_hits = keeps_hits(ended[entry].request_id, self._hits_share)
+                batch[entry] = rows_of(ended[entry], hash_key=self._hash_key, with_hits=with_hits)
             except Unreadable as error:
                 wrong[entry] = fields, str(error)
         if batch:
@@ -197,8 +204,29 @@ def insert_new(connection: Connection, batch: Mapping[bytes | str, Rows]) -> lis
         (HitRow, [row for rows in inserted for row in rows.hits]),
     ):
         if children:
-            connection.execute(insert(table), children)
+            _insert_all(connection, table.__table__, children)
     return entries
+
+
+def _insert_all(connection: Connection, table: FromClause, rows: Sequence[Row]) -> None:
+    """Insert rows that have the same columns, without SQLAlchemy's work for each row; on PostgreSQL by one value."""
+    if connection.dialect.name == "sqlite":
+        values = [
+            tuple(to_text(value) if isinstance(value, dict | list) else value for value in row.values())
+            for row in rows
+        ]
+        marks = ", ".join("?" * len(rows[0]))
+        connection.exec_driver_sql(f"INSERT INTO {table} ({', '.join(rows[0])}) VALUES ({marks})", values)
+        return
+    # PostgreSQL reads bytes as hexadecimal digits.
+    records = [
+        {name: rf"\x{value.hex()}" if isinstance(value, bytes) else value for name, value in row.items()}
+        for row in rows
+    ]
+    # In JSON it takes no NUL.
+    values_by_name = _NUL.sub(r"\1\\ufffd", to_text(records))
+    statement = f"INSERT INTO {table} SELECT * FROM json_populate_recordset(NULL::{table}, %s::json)"
+    connection.exec_driver_sql(statement, (values_by_name,))
 
 
 def is_about_values(error: Exception) -> bool:

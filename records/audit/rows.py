@@ -13,6 +13,7 @@ from chorale_client.request import RELAXABLE_FILTER, Request
 from chorale_client.wire_names import BranchStatus
 from pydantic_core import to_json
 
+from models.shadow_ids import request_id_of
 from records.audit.outbox import Ended, Unreadable
 
 Row = dict[str, Any]
@@ -50,8 +51,15 @@ class Rows:
         return self.request["request_id"], self.request["accepted_at_ms"]
 
 
-def rows_of(ended: Ended, *, hash_key: bytes | None) -> Rows:
+def keeps_hits(request_id: str, share: float) -> bool:
+    """Whether the request is in the share of requests whose hits are kept; a shadow is if its request is."""
+    digest = sha256(request_id_of(request_id).encode()).digest()
+    return int.from_bytes(digest[:8]) < share * 2**64
+
+
+def rows_of(ended: Ended, *, hash_key: bytes | None, with_hits: bool = True) -> Rows:
     """The rows of `ended`; with a `hash_key` they have keyed hashes in place of questions, and no filters and tags.
+    Without `with_hits` they have neither hits nor candidates.
 
     Raises Unreadable if the JSON is not that of a request and its answer.
     """
@@ -60,8 +68,11 @@ def rows_of(ended: Ended, *, hash_key: bytes | None) -> Rows:
         return Rows(
             request={**identity, **_request(ended, keep_texts=hash_key is None)},
             questions=[{**identity, **row} for row in _questions(ended, hash_key)],
-            branches=[{**identity, **row} for row in _branches(ended, keep_texts=hash_key is None)],
-            hits=[{**identity, **row} for row in _hits(ended)],
+            branches=[
+                {**identity, **row}
+                for row in _branches(ended, keep_texts=hash_key is None, with_hits=with_hits)
+            ],
+            hits=[{**identity, **row} for row in _hits(ended)] if with_hits else [],
             has_callback=bool(ended.request.get("on_end") or ended.request.get("linked")),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -129,7 +140,7 @@ def _options(request: Row, *, keep_texts: bool) -> Row:
     return options
 
 
-def _branches(ended: Ended, *, keep_texts: bool) -> Iterator[Row]:
+def _branches(ended: Ended, *, keep_texts: bool, with_hits: bool) -> Iterator[Row]:
     # The warnings of a ranking name the filters, and the answer repeats them.
     left_out = ("texts", "asked") if keep_texts else ("texts", "asked", "warnings")
     plan = ended.plan or {}
@@ -139,7 +150,8 @@ def _branches(ended: Ended, *, keep_texts: bool) -> Iterator[Row]:
         # The answer may say why an expected branch never reported.
         silent = {**missing.get(name, {}), "status": str(BranchStatus.FAILED)}
         branch_result, branch = ended.branch_results.get(name, silent), planned.get(name, {})
-        has_candidates = branch_result["status"] != BranchStatus.FAILED and not branch_result.get("left_out")
+        is_left_out = not with_hits or branch_result.get("left_out")
+        has_candidates = branch_result["status"] != BranchStatus.FAILED and not is_left_out
         rankings = _rankings(branch_result, left_out) if has_candidates else []
         for ranking, scores in zip(rankings, ended.completed or (), strict=False):
             ranking["completed"] = scores.get(name) or {}

@@ -126,6 +126,7 @@ def _duties_in_sql(app: Celery, name: str, also: DutiesInSql, prepared: Callable
         open_database(url, must_exist=True),
         keep_texts=settings.audit_texts,
         hash_key=None if settings.audit_texts else audit_key(settings),
+        hits_share=settings.audit_hits_share,
         prepare=prepare,
         on_written=partial(
             notify, [*listeners(resources), *(each.ended for each in (events, shadows) if each)]

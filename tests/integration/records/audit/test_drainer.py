@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from redis import Redis
 from sqlalchemy import Engine, func, select
 
 from models.audit_tables import BranchRow, HitRow, QuestionRow
+from models.shadow_ids import shadow_id
 from records.audit.drainer import LONGEST_BACK_OFF_S, Drainer, back_off_s
 from records.audit.outbox import UNREADABLE, Ended, outbox_state
 from records.audit.queries import show
@@ -243,3 +246,35 @@ def test_pauses_after_failures_grow_differ_and_stay_bounded() -> None:
     assert back_off_s(1) < back_off_s(3) < back_off_s(5) < back_off_s(8)
     assert back_off_s(1_000) >= LONGEST_BACK_OFF_S / 2
     assert len({back_off_s(3) for _ in range(20)}) > 1, "drainers do not retry together"
+
+
+def test_a_share_of_the_requests_keeps_its_hits_and_candidates_and_every_request_keeps_the_rest(
+    redis_client: Redis, engine: Engine
+) -> None:
+    ids = [f"request-{number}" for number in range(24)]
+    put(redis_client, *(whole_entry(make_request(request_id=each)) for each in [*ids, *map(shadow_id, ids)]))
+    drainer = Drainer(redis_client, engine, keep_texts=True, hits_share=0.25)
+    assert drainer.drain_once(1) == 48
+    # The ids whose hash is in the first quarter of all hashes; a shadow has the fate of its request.
+    chosen = {each for each in ids if sha256(each.encode()).digest()[0] < 64}
+    assert 0 < len(chosen) < 24
+    assert (count(engine), children(engine)) == (48, [48, 144, 2 * len(chosen)])
+    with engine.connect() as connection:
+        kept = connection.scalars(select(BranchRow.request_id).where(BranchRow.candidates.is_not(None)))
+        assert {*kept} == chosen | {*map(shadow_id, chosen)}
+
+
+def test_texts_with_nul_quotes_and_backslashes_come_into_the_tables_with_the_hits(
+    redis_client: Redis, engine: Engine
+) -> None:
+    request = make_request(request_id="odd")
+    entry = whole_entry(request)
+    answer = json.loads(entry["answer"])
+    odd = "a\\b\"c'd\te\nf\0g\\u0000h"
+    answer["questions"][0]["hits"][0] |= {"document_id": odd, "source_type": odd}
+    put(redis_client, entry | {"answer": json.dumps(answer)})
+    assert Drainer(redis_client, engine, keep_texts=True).drain_once(1) == 1
+    with engine.connect() as connection:
+        document_id, explanation = connection.execute(select(HitRow.document_id, HitRow.explanation)).one()
+    kept = odd.replace("\0", "\ufffd")
+    assert (document_id, explanation["source_type"].replace("\0", "\ufffd")) == (kept, kept)
