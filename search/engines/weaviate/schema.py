@@ -99,8 +99,11 @@ async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
         )
     (vectors,) = (config.vector_config or {}).values()
     index: Any = vectors.vector_index_config
-    for name in _FIXED:
-        if (has := getattr(index, name)) != (declared := getattr(endpoint, name)):
+    quantiser = str((index.quantizer and index.quantizer.quantizer_name()) or "none")
+    of_server = {"quantiser": quantiser, "replicas": config.replication_config.factor - 1}
+    for name in (*_FIXED, *of_server):
+        has = of_server[name] if name in of_server else getattr(index, name)
+        if has != (declared := getattr(endpoint, name)):
             raise BadIndex(
                 f"Weaviate's collection {held.name} was created with {name} {has}, but {declared} is declared: "
                 f"declare {has}, or another `collection` and index again"
@@ -125,13 +128,14 @@ def _passages_of(endpoint: WeaviateEndpoint) -> dict[str, Any]:
     return {
         "name": f"{endpoint.collection}Passage",
         "properties": list(_PASSAGE),
+        "replication_config": Configure.replication(factor=endpoint.replicas + 1),
         "multi_tenancy_config": Configure.multi_tenancy(auto_tenant_activation=True),
         # Weaviate must remove no words: the analyser has removed each language's stop words.
         "inverted_index_config": Configure.inverted_index(stopwords_preset=StopwordsPreset.NONE),
         "vector_config": Configure.Vectors.self_provided(
             vector_index_config=Configure.VectorIndex.hnsw(
                 distance_metric=VectorDistances.COSINE,
-                quantizer=Configure.VectorIndex.Quantizer.none(),
+                quantizer=getattr(Configure.VectorIndex.Quantizer, endpoint.quantiser)(),
                 **{name: getattr(endpoint, name) for name in (*_FIXED, *_CHANGEABLE)},
             )
         ),

@@ -49,7 +49,12 @@ class TestDeclaration:
     def test_fixed_options_of_a_collection_must_match_the_declaration(self, store: WeaviateStore) -> None:
         store.create(index_of())
         collection = store._endpoint.collection
-        for changed in ({"ef_construction": 64}, {"max_connections": 16}):
+        for changed in (
+            {"ef_construction": 64},
+            {"max_connections": 16},
+            {"quantiser": "rq"},
+            {"replicas": 1},
+        ):
             other = WeaviateStore(shared_endpoint(collection=collection, **changed))
             with pytest.raises(BadIndex, match=f"{next(iter(changed))} .*declare"):
                 other.create(index_of())
