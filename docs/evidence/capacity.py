@@ -24,7 +24,7 @@ ANSWER_TTL_S = 600
 BRANCHES = ("bm25", "vector", "hyde", "fusion")
 ONE_A_CELL = {"redis": "Redis", "sweeper": "sweeper and drainer"}
 """Processes of which a cell uses one core at a time."""
-_TABLE = re.compile(r"(?<=<!-- computed -->\n).*?(?=<!-- end -->)", re.DOTALL)
+COMPUTED = re.compile(r"(?<=<!-- computed -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 def cpu_by_role(measured: Mapping[str, Any]) -> dict[str, float]:
@@ -85,7 +85,7 @@ def table(measured: Mapping[str, Any]) -> str:
 def page() -> str:
     """The page with the table of the present figures."""
     computed = table(json.loads(MEASURED.read_text(encoding="utf-8")))
-    return _TABLE.sub(lambda _: computed, PAGE.read_text(encoding="utf-8"))
+    return COMPUTED.sub(lambda _: computed, PAGE.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":
