@@ -15,7 +15,8 @@ from search.engines.embedded.filter_masks import Allowed, Masks
 from search.engines.embedded.lexical_index import DOCUMENTS, LexicalIndex, LexicalSearcher
 from search.engines.embedded.passage_rows import Rows, RowTable
 from search.engines.embedded.text_search import TextSearcher
-from search.engines.embedded.vector_search import Vectors, VectorTable
+from search.engines.embedded.vector_segments import VECTORS, SegmentFiles
+from search.engines.embedded.vector_table import Vectors, VectorTable
 from search.protocol import Search
 
 _LOOKS = 50
@@ -134,8 +135,11 @@ class NamespaceReader:
                 rows = table.catch_up(connection, visible.sequence)
             loaded: Vectors | None = None
             if self._has_vectors:
-                if self._vectors is None:
-                    self._vectors = VectorTable(visible.namespace_id, manifest.dimension)
+                folder = self._folder / visible.name / VECTORS
+                if self._vectors is None or self._vectors.files.folder != folder:
+                    self._vectors = VectorTable(
+                        visible.namespace_id, SegmentFiles(folder, manifest.dimension)
+                    )
                 loaded = self._vectors.catch_up(connection, rows)
         searcher: TextSearcher | None = None
         if text or self._indexes is not None:

@@ -1,6 +1,6 @@
 """The ids and metadata of a namespace's passages that a process has loaded; catches up by sequence.
 
-A *row* is a passage's index in these arrays and in the matrix of vectors.  A *version* is the index of its
+A *row* is a passage's index in these arrays.  A *version* is the index of its
 document; each replacement of a document makes a new version.  Rows are only added at the end, in the order of their
 rid, and are removed by a mask, so that a snapshot stays valid while others catch up.
 """
@@ -22,8 +22,8 @@ from search.documents.lookups import DocumentVersion, SqlConnection, version_of
 class Growing:
     """A view taken before an `append` stays unchanged, so readers need no lock."""
 
-    def __init__(self, dtype: DTypeLike, *, width: int | None = None) -> None:
-        self._array: NDArray[Any] = np.empty((0,) if width is None else (0, width), dtype=dtype)
+    def __init__(self, dtype: DTypeLike) -> None:
+        self._array: NDArray[Any] = np.empty(0, dtype=dtype)
         self._size = 0
 
     def __len__(self) -> int:
@@ -33,17 +33,15 @@ class Growing:
     def view(self) -> NDArray[Any]:
         return self._array[: self._size]
 
-    def reserve(self, size: int) -> None:
-        if size > len(self._array):
-            larger = np.empty((size, *self._array.shape[1:]), dtype=self._array.dtype)
-            larger[: self._size] = self.view
-            self._array = larger
-
     def append(self, values: NDArray[Any]) -> None:
         size = self._size + len(values)
         if size > len(self._array):
-            # Growing by an eighth copies each row about nine times in all and wastes at most 12 % of the memory.
-            self.reserve(max(size, len(self._array) + len(self._array) // 8, 64))
+            # Growing by an eighth copies each value about nine times in all and wastes at most 12 % of the memory.
+            larger = np.empty(
+                max(size, len(self._array) + len(self._array) // 8, 64), dtype=self._array.dtype
+            )
+            larger[: self._size] = self.view
+            self._array = larger
         self._array[self._size : size] = values
         self._size = size
 

@@ -1,4 +1,4 @@
-"""The embedded store: no server, and no file but the lexical indexes.
+"""The embedded store: no server, and no files but the lexical indexes and, inside of them, the vectors.
 
 Any number of processes and threads search it, beside one writer for each namespace.  All branches see a batch at
 the same moment.  A killed process loses nothing that was acknowledged.
@@ -59,8 +59,7 @@ _BARE = """
 class EmbeddedStore(FromDocuments):
     """Implements `search.protocol.Engine`, `Searches`, `Lists` and `ScoresText`; thread-safe.  Opens files at first use.
 
-    `warm_text` and `warm_vectors`: what `warm` loads.  A process that searches only text needs no matrix, which
-    takes 4 bytes x dimension for each passage.
+    `warm_text` and `warm_vectors`: what `warm` loads.
     """
 
     def __init__(self, folder: Path, *, warm_text: bool = True, warm_vectors: bool = True) -> None:

@@ -22,6 +22,15 @@ class TestEmbeddedStore(StoreContract):
         store.close()
 
 
+@pytest.mark.slow
+class TestEmbeddedStoreInSegments(TestEmbeddedStore):
+    """Its vectors are in files, and products of codes find what is near."""
+
+    @pytest.fixture(autouse=True)
+    def _of_two(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("search.engines.embedded.vector_segments.SIZE", 2)
+
+
 class TestEmbeddedStoreReadByAnother(NamespacesContract, WritingContract, ListingContract):
     """What a write changes is seen by another store, too, which has to catch up."""
 
