@@ -15,13 +15,13 @@ from models.documents import Matrix, Vector
 from models.hits import Hit
 from search.deadline import Deadline
 from search.engines.embedded.passage_rows import Rows, cut
-from search.engines.embedded.vector_segments import Segment
+from search.engines.embedded.vector_segments import Questions, Segment
 from search.engines.embedded.vector_table import Vectors
 from search.ranking_end import COSINE_DECIMALS
 
 _QUESTIONS_AT_ONCE = 16
 """One product for several questions reads the vectors once, and holds this many scores for every passage."""
-_SAMPLE = 8_192
+_SAMPLE = 32_768
 """So many of the scores show well enough where the best begin."""
 _LAST_DECIMAL = 10.0**-COSINE_DECIMALS
 
@@ -45,11 +45,14 @@ def search_matrix(
     ]
     if not parts:
         return [() for _ in questions]
-    searched = _Searched(rows, parts, np.concatenate([part.rows for part in parts]))
+    sizes = [len(part.places) for part in parts]
+    firsts = np.cumsum(sizes) - sizes
+    searched = _Searched(rows, parts, firsts, np.concatenate([part.rows for part in parts]))
     rankings = []
     for first in range(0, len(questions), _QUESTIONS_AT_ONCE):
         together = questions[first : first + _QUESTIONS_AT_ONCE]
-        products = [part.segment.products(together, part.places) for part in parts]
+        coded = Questions(together)
+        products = [part.segment.products(coded, part.places) for part in parts]
         scores = np.concatenate([of_part for of_part, _ in products], axis=1)
         errors = np.max([errors for _, errors in products], axis=0)
         for question, of_question, error in zip(together, scores, errors.tolist(), strict=True):
@@ -71,6 +74,8 @@ class _Part:
 class _Searched:
     rows: Rows
     parts: list[_Part]
+    firsts: NDArray[np.intp]
+    """For each part the number of passages in the parts before."""
     places: NDArray[np.intp]
     """The rows of all parts."""
 
@@ -79,34 +84,38 @@ class _Searched:
         taken = self.rows.likely(depth)
         while taken < len(scores):
             best = np.flatnonzero(scores >= _beginning(scores, taken))
-            ranked = cut(
-                self.rows, self.places[best], self._exact(best, question), depth, unseen_score=-np.inf
-            )
-            assert ranked is not None  # with nothing unseen, `cut` never returns None
-            # Whatever can score as high as the end of that ranking.
-            unseen_score = float(ranked[1][-1]) - 2 * _LAST_DECIMAL
-            best = np.flatnonzero(scores >= unseen_score - error)
-            ranked = cut(
-                self.rows, self.places[best], self._exact(best, question), depth, unseen_score=unseen_score
-            )
+            # Whatever can score as high as the end of a ranking of these alone.
+            least = self._end(best, self._exact(best, question), depth) - 2 * _LAST_DECIMAL
+            best = np.flatnonzero(scores >= least - error)
+            exact = self._exact(best, question)
+            best, exact = best[exact > least], exact[exact > least]
+            ranked = cut(self.rows, self.places[best], exact, depth, unseen_score=least)
             if ranked is not None:
                 return self.rows.hits(*ranked)
             taken *= 4
         exact = self._exact(np.arange(len(scores)), question)
         ranked = cut(self.rows, self.places, exact, depth, unseen_score=-np.inf)
-        assert ranked is not None
+        assert ranked is not None  # with everything seen, `cut` never returns None
         return self.rows.hits(*ranked)
+
+    def _end(self, chosen: NDArray[np.intp], scores: NDArray[np.float64], depth: int) -> float:
+        """The best score of the `depth`-th document, or of the last one if there are fewer."""
+        order = scores.argsort()[::-1]
+        firsts = np.unique(self.rows.version_of[self.places[chosen[order]]], return_index=True)[1]
+        return float(scores[order[np.sort(firsts)[:depth][-1]]])
 
     def _exact(self, chosen: NDArray[np.intp], question: Vector) -> NDArray[np.float64]:
         """Each one's score, whatever others there are; `chosen` ascends."""
-        scores, first = [], 0
-        for part in self.parts:
-            begin, end = np.searchsorted(chosen, [first, first + len(part.places)])
-            if begin < end:
-                passages = part.segment.vectors[part.places[chosen[begin:end] - first]]
-                scores.append((passages * question).sum(axis=1, dtype=np.float64))
-            first += len(part.places)
-        return np.concatenate(scores).round(COSINE_DECIMALS)
+        borders = np.searchsorted(chosen, self.firsts).tolist()
+        passages = [
+            part.segment.vectors[part.places[chosen[begin:end] - first]]
+            for part, first, begin, end in zip(
+                self.parts, self.firsts.tolist(), borders, [*borders[1:], len(chosen)], strict=True
+            )
+            if begin < end
+        ]
+        scores = (np.concatenate(passages) * question).sum(axis=1, dtype=np.float64)
+        return np.asarray(scores, np.float64).round(COSINE_DECIMALS)
 
 
 def _beginning(scores: Vector, taken: int) -> float:

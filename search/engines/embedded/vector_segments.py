@@ -32,7 +32,7 @@ _WAIT_S = 10.0
 _INEXACT = 1e-5
 """More than any error of a product's score, which depends on the number of questions beside it: BLAS sums in another order
 for another shape."""
-_GATHER_BELOW = 0.25
+_GATHER_BELOW = 0.125
 """With a smaller share of the vectors, copying them is faster than multiplying all."""
 _LEVELS, _QUESTION_LEVELS = 127, 63
 """Codes of passages are from -127 to 127, those of questions from -63 to 63: x86 processors without VNNI add two products in 16 bits,
@@ -49,16 +49,28 @@ class Segment:
     """Shape (n, d)."""
     codes: Codes | None = None
 
-    def products(self, questions: Matrix, places: NDArray[np.intp]) -> tuple[Matrix, NDArray[np.float64]]:
+    def products(self, questions: Questions, places: NDArray[np.intp]) -> tuple[Matrix, NDArray[np.float64]]:
         """Scores of the vectors at `places`, shape (q, p), and the most by which each question's can be wrong, shape (q,)."""
-        if self.codes is None or len(places) < _GATHER_BELOW * len(self.rids):
-            is_every = len(places) >= _GATHER_BELOW * len(self.rids)
-            scores = questions @ (self.vectors if is_every else self.vectors[places]).T
-            errors = np.full(len(questions), _INEXACT)
+        errors = np.full(len(questions.vectors), _INEXACT)
+        if len(places) < _GATHER_BELOW * len(self.rids):
+            return questions.vectors @ self.vectors[places].T, errors
+        if self.codes is None:
+            scores = questions.vectors @ self.vectors.T
         else:
-            is_every = True
-            scores, errors = self.codes.products(questions)
-        return scores[:, places] if is_every and len(places) < len(self.rids) else scores, errors
+            scores = self.codes.products(questions)
+            errors += questions.lengths * self.codes.error + questions.errors * self.codes.length
+        return scores if len(places) == len(self.rids) else scores[:, places], errors
+
+
+class Questions:
+    """Some questions, shape (q, d), and their codes."""
+
+    def __init__(self, vectors: Matrix) -> None:
+        self.vectors = vectors
+        codes, self.steps = _coded(vectors, _QUESTION_LEVELS)
+        self.codes = (codes + _SHIFT).astype(np.uint8)
+        self.lengths = _lengths(vectors)
+        self.errors = _lengths(vectors - codes * self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +88,14 @@ class Codes:
     length: float
     """The length of the longest of what the codes stand for."""
 
-    def products(self, questions: Matrix) -> tuple[Matrix, NDArray[np.float64]]:
-        """Scores, shape (q, n), and the bound of each question's errors, shape (q,)."""
-        codes, steps = _coded(questions, _QUESTION_LEVELS)
-        unsigned = (codes + _SHIFT).astype(np.uint8)
-        (sums,) = _multiplier().run(None, {"questions": unsigned, "codes": self.matrix})
+    def products(self, questions: Questions) -> Matrix:
+        """Scores, shape (q, n)."""
+        (sums,) = _multiplier().run(None, {"questions": questions.codes, "codes": self.matrix})
         sums -= _SHIFT * self.sums
-        scores = sums.astype(np.float32)
+        scores: Matrix = sums.astype(np.float32)
         scores *= self.steps
-        scores *= steps
-        lost = _lengths(questions - codes * steps)
-        return scores, _lengths(questions) * self.error + lost * self.length + _INEXACT
+        scores *= questions.steps
+        return scores
 
 
 def _coded(vectors: Matrix, levels: int) -> tuple[Matrix, Matrix]:

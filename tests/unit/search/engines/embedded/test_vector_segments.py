@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from inference.embedders import OnnxEmbedder
 from models.documents import Matrix, Passage
 from search.engines.embedded import vector_segments
-from search.engines.embedded.vector_segments import SegmentFiles
+from search.engines.embedded.vector_segments import Questions, SegmentFiles
 from search.protocol import Search
 from tests.contracts.embedder import MODEL
 from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document
@@ -126,7 +126,7 @@ def test_no_product_of_codes_is_wrong_by_more_than_its_bound(tmp_path: Path, vec
     questions = np.concatenate([vectors, unit(lost + 1e-9), 3 * at_random(256), np.zeros((1, 256))]).astype(
         np.float32
     )
-    scores, bounds = segment.codes.products(questions)
+    scores, bounds = segment.products(Questions(questions), np.arange(SIZE))
     errors = np.abs(scores - questions.astype(np.float64) @ vectors.T.astype(np.float64)).max(axis=1)
     assert (errors <= bounds).all()
     assert (errors > bounds / 100).any()
