@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def printed(program: str, *, timeout_s: float = 60, **environment: str) -> list[str]:
+def printed(program: str, timeout_s: float = 60, /, **environment: str) -> list[str]:
     """The lines; `environment` is added to that of the tests."""
     call, env = [sys.executable, "-c", program], {**os.environ, **environment}
     done = subprocess.run(call, cwd=ROOT, env=env, capture_output=True, text=True, timeout=timeout_s)

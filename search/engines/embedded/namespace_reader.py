@@ -135,7 +135,7 @@ class NamespaceReader:
                 rows = table.catch_up(connection, visible.sequence)
             loaded: Vectors | None = None
             if self._has_vectors:
-                folder = self._folder / visible.name / VECTORS
+                folder = self._folder / name / VECTORS
                 if self._vectors is None or self._vectors.files.folder != folder:
                     self._vectors = VectorTable(
                         visible.namespace_id, SegmentFiles(folder, manifest.dimension)

@@ -46,7 +46,7 @@ def search_matrix(
     if not parts:
         return [() for _ in questions]
     sizes = [len(part.places) for part in parts]
-    firsts = np.cumsum(sizes) - sizes
+    firsts = np.cumsum([0, *sizes[:-1]], dtype=np.intp)
     searched = _Searched(rows, parts, firsts, np.concatenate([part.rows for part in parts]))
     rankings = []
     for first in range(0, len(questions), _QUESTIONS_AT_ONCE):

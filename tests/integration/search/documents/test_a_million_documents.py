@@ -71,7 +71,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_verify_and_catching_up_need_no_more_memory_for_a_million_documents(url: str, tmp_path: Path) -> None:
-    lines = printed(_WORK + _VERIFY + _CATCH_UP + _PEAK, timeout_s=110, URL=url, FOLDER=str(tmp_path))
+    lines = printed(_WORK + _VERIFY + _CATCH_UP + _PEAK, 110, URL=url, FOLDER=str(tmp_path))
     *seen, peak_mb = lines
     assert seen == ["[('missing', 500000), ('surplus', 500000)] 10000 10000", "1000000", "10000"]
     assert int(peak_mb) < MOST_MB
