@@ -9,13 +9,15 @@ import pytest
 
 from search.documents.reading import DocumentReader
 from search.engines.opensearch.store import OpenSearchStore
+from search.protocol import Search
 from tests.contracts.store import StoreContract
-from tests.contracts.store_documents import document
+from tests.contracts.store_documents import EAST, document, questions
 from tests.contracts.store_filters import DrawnFiltersContract, FiltersContract
 from tests.contracts.store_ranking import TextContract
 from tests.contracts.store_rebuilding import RebuildingContract
 from tests.contracts.store_writing import WritingContract
 from tests.support.servers.opensearch_server import OpenSearchServer
+from tests.support.stores.known_index import index_of
 from tests.support.stores.one_engine import OneEngine, with_documents
 
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(300)]  # a server may start in any of them
@@ -67,3 +69,16 @@ class TestOpenSearch3(Emptied, WritingContract, TextContract):
         store.upsert("ns", [document("a", "the houses"), document("b", "of the and")])
         assert self.found(store, "house") == ["a#0"]
         assert self.found(store, "of the and") == []
+
+
+def test_a_document_with_thousands_of_passages_leaves_room_for_others(server: OpenSearchServer) -> None:
+    with server.opened(vectors=True) as store:
+        store.create(index_of())
+        store.write(index_of(), [document("book", *["pear"] * 2_500)], ())
+        store.write(index_of(), [document(f"d{n:02}", "pear with some other words") for n in range(20)], ())
+        search = Search(depth=20, timeout_s=30)
+        for [ranking] in (
+            store.search_text("ns", ["pear"], search),
+            store.search_vectors("ns", questions(EAST), search),
+        ):
+            assert len({hit.document_id for hit in ranking.hits}) == 20
