@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from models.errors import BadIndex, NotConfigured, StoreUnavailable, WriterBusy
-from search.documents import document_table, moving
+from search.documents import document_rows, moving
 from search.documents.moving import move
 from search.documents.store import DocumentStore, Rebuilding
 from search.engines.embedded.store import EmbeddedStore
@@ -20,7 +20,7 @@ from tests.support.stores.several_stores import MANIFEST, NS, a_document, shown
 
 @pytest.fixture(autouse=True)
 def turns_of_two_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_table, "_PORTION", 2)
+    monkeypatch.setattr(document_rows, "_PORTION", 2)
     monkeypatch.setattr(moving, "_TURN_S", -1.0)
     monkeypatch.setattr(moving, "_PAUSE_S", 0.0)
 
