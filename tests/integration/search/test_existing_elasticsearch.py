@@ -23,7 +23,7 @@ from tests.support.code_blocks import code_blocks
 from tests.support.pipelines.pipeline_files import declared
 from tests.support.servers.elasticsearch_server import HUNSPELL, address, corner
 
-MAPPING = {
+MAPPING: dict[str, Any] = {
     "dynamic": "strict",
     "properties": {
         "titel": {"type": "text", "analyzer": "chorale"},
