@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
+from tests.integration.api.visitors import visitor
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.pipeline_files import PATIENT
 from tests.support.servers.http_api import HttpApi
@@ -46,6 +47,13 @@ def acme(api: HttpApi) -> Iterator[httpx.Client]:
     """A client of the tenant `acme`, which may do everything."""
     with api.client("acme") as client:
         yield client
+
+
+@pytest.fixture
+def operator(api: HttpApi) -> Iterator[httpx.Client]:
+    """A browser with every right."""
+    with visitor(api) as browser:
+        yield browser
 
 
 @pytest.fixture(scope="package")

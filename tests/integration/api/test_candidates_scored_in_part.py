@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from chorale_client import Answer
 
-from tests.integration.api.test_console import visitor
+from tests.integration.api.visitors import visitor
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 from tests.support.pipelines.pipeline_files import BM25_ALONE
 from tests.support.servers.chat_server import ChatServer

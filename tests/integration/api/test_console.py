@@ -1,12 +1,10 @@
-"""The console's pages, asked of a real server over a running pipeline: the login, the key's rights, and what each page says."""
+"""The console's pages, asked of a real server over a running pipeline: the key's rights, and what each page says."""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from inspect import signature
 from json import dumps, loads
 from typing import Any
@@ -17,144 +15,14 @@ from celery import Celery
 from chorale_client.adapters.mcp import _Tools
 from chorale_client.answer import Answer
 from chorale_client.connections.urls import celery_url
-from chorale_client.keys import BREAKER
-from sqlalchemy import Engine
 
-from console.health import _minutes
-from records.audit import queries
 from records.keys.grant import SCOPES
-from records.keys.key_store import KeyStore, parts_of
 from tests.integration.api.test_audit import search, wait_listed
+from tests.integration.api.visitors import MARKUP, PAGES, asked, token_of, visitor
 from tests.support.faults.moments import joining_without_one_branch
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
-
-PAGES = ("search", "requests", "compare", "judge", "jobs", "corpus", "health", "keys")
-MARKUP = '<script>alert(1)</script>"><b onclick="x">'
-
-
-@contextmanager
-def visitor(api: HttpApi, tenant: str = "acme", **rights: Any) -> Iterator[httpx.Client]:
-    """A browser that has logged in with a new key of this tenant."""
-    with httpx.Client(base_url=api.origin, timeout=60) as browser:
-        assert log_in(browser, api.key(tenant, **rights)).status_code == 303
-        yield browser
-
-
-def log_in(browser: httpx.Client, key: str, **fields: str) -> httpx.Response:
-    return browser.post("/console/login", data={"key": key, **fields})
-
-
-def token_of(browser: httpx.Client) -> str:
-    found = re.search(r'name="token" value="([^"]+)"', browser.get("/console/jobs").text)
-    assert found is not None
-    return found[1]
-
-
-@pytest.fixture
-def operator(api: HttpApi) -> Iterator[httpx.Client]:
-    with visitor(api) as browser:
-        yield browser
-
-
-def asked(browser: httpx.Client, question: str, **options: str) -> dict[str, Any]:
-    """The answer of the search page."""
-    parameters = {"q": question, "namespace": "default", **options}
-    answer: dict[str, Any] = browser.get("/console/search.json", params=parameters).json()["answer"]
-    return answer
-
-
-def test_without_a_login_every_page_leads_to_the_login_and_shows_nothing_else(api: HttpApi) -> None:
-    with httpx.Client(base_url=api.origin, timeout=60) as browser:
-        for page in PAGES:
-            answer = browser.get(f"/console/{page}?status=x")
-            assert (answer.status_code, answer.text) == (303, "")
-            assert answer.headers["location"] == f"/console/login?next=%2Fconsole%2F{page}%3Fstatus%3Dx"
-            assert browser.get(f"/console/{page}.json").status_code == 401
-        assert browser.get("/", follow_redirects=True).url.path == "/console/login"
-
-
-def test_a_login_leads_to_the_page_that_was_asked_for_and_never_to_another_site(api: HttpApi) -> None:
-    key = api.key()
-    with httpx.Client(base_url=api.origin, timeout=60) as browser:
-        for target, place in {
-            "/console/jobs?after=x": "/console/jobs?after=x",
-            "https://elsewhere.example/console/": "/console/search",
-            "//elsewhere.example": "/console/search",
-            "/v1/audit": "/console/search",
-        }.items():
-            assert log_in(browser, key, next=target).headers["location"] == place
-
-
-def test_a_wrong_key_gets_the_login_again_and_no_cookie(api: HttpApi) -> None:
-    with httpx.Client(base_url=api.origin, timeout=60) as browser:
-        answer = log_in(browser, "chorale_wrong")
-        assert (answer.status_code, "set-cookie" in answer.headers) == (401, False)
-        assert "This is not a valid key." in answer.text
-        assert "chorale_wrong" not in answer.text
-
-
-def test_the_cookie_is_a_random_id_that_no_script_and_no_other_site_can_use(api: HttpApi) -> None:
-    key = api.key()
-    with httpx.Client(base_url=api.origin, timeout=60) as browser:
-        cookie = log_in(browser, key).headers["set-cookie"]
-        again = log_in(browser, key).headers["set-cookie"]
-    assert {"HttpOnly", "SameSite=strict", "Path=/console"} <= set(cookie.split("; "))
-    assert cookie.split(";")[0] != again.split(";")[0]
-    parts = parts_of(key)
-    assert parts is not None
-    assert not any(part in cookie for part in parts)
-    with api.redis() as redis:
-        for name in redis.scan_iter("chorale:session:*"):
-            # Whoever reads Redis can take over no session: the cookie's text stands nowhere.
-            assert cookie.partition("=")[2].partition(";")[0].encode() not in name + (redis.get(name) or b"")
-            assert 0 < redis.ttl(name) <= 8 * 3_600
-
-
-def test_a_session_ends_with_its_key_and_by_logging_out(api: HttpApi) -> None:
-    key = api.key()
-    with (
-        httpx.Client(base_url=api.origin, timeout=60) as browser,
-        httpx.Client(base_url=api.origin, timeout=60) as other,
-    ):
-        log_in(browser, key)
-        log_in(other, key)
-        cookies = dict(other.cookies)
-        assert other.post("/console/logout", data={"token": token_of(other)}).status_code == 303
-        # Nobody can go on with the cookie that the browser has forgotten.
-        assert httpx.get(f"{api.origin}/console/corpus", cookies=cookies, timeout=60).status_code == 303
-        assert browser.get("/console/corpus").status_code == 200
-        store = KeyStore(api.settings.audit_database_url)
-        parts = parts_of(key)
-        assert parts is not None
-        store.revoke(parts[0])
-        store.close()
-
-        def is_over() -> bool:
-            return browser.get("/console/corpus").status_code == 303
-
-        until(is_over, 30)
-
-
-def test_a_form_of_another_site_or_without_the_session_s_token_does_nothing(operator: httpx.Client) -> None:
-    foreign = operator.post(
-        "/console/logout", data={"token": token_of(operator)}, headers={"Sec-Fetch-Site": "cross-site"}
-    )
-    assert foreign.status_code == 403
-    assert operator.post("/console/logout", data={"token": "guessed"}).status_code == 403
-    assert operator.get("/console/corpus").status_code == 200
-
-
-def test_a_key_sees_only_the_pages_that_its_scopes_allow(api: HttpApi) -> None:
-    with visitor(api, scopes=frozenset({"search:run"})) as browser:
-        page = browser.get("/console/search").text
-        assert re.findall(r'<a href="/console/(\w+)"', page) == ["search", "corpus"]
-        assert browser.get("/console/requests").status_code == 403
-        assert browser.get("/console/jobs.json").json()["code"] == "forbidden"
-    with visitor(api, namespaces=frozenset({"default"})) as admin_of_one:
-        # An admin of some namespaces is not the operator, whose page shows the load of every tenant.
-        assert admin_of_one.get("/console/health").status_code == 403
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -292,7 +160,7 @@ def test_a_hit_is_graded_where_it_is_shown_and_the_same_answer_comes_back(api: H
     rights = {"scopes": frozenset({"search:run"})}
     with visitor(api, "grader", **rights) as browser, visitor(api, "stranger", **rights) as stranger:
         request_id = asked(browser, MARKUP)["request_id"]
-        form = {"token": _token(browser), "request": request_id, "document_id": "bread"}
+        form = {"token": token_of(browser, "search"), "request": request_id, "document_id": "bread"}
         form |= {"grade": "2", "q": MARKUP, "namespace": "default"}
         saved = until(lambda: _posted(browser, form), 30)
         assert saved is not None
@@ -308,16 +176,10 @@ def test_a_hit_is_graded_where_it_is_shown_and_the_same_answer_comes_back(api: H
             ({"token": "guessed"}, 403),
         ):
             assert browser.post("/console/search", data={**form, **change}).status_code == status
-        theirs = {**form, "token": _token(stranger)}
+        theirs = {**form, "token": token_of(stranger, "search")}
         assert stranger.post("/console/search", data=theirs).status_code == 404
         shown = asked(stranger, MARKUP, request=request_id)
         assert shown["request_id"].startswith("t.stranger.")
-
-
-def _token(browser: httpx.Client) -> str:
-    token = re.search(r'name="token" value="([^"]+)"', browser.get("/console/search").text)
-    assert token is not None
-    return token[1]
 
 
 def _posted(browser: httpx.Client, form: dict[str, str]) -> httpx.Response | None:
@@ -456,75 +318,6 @@ def test_an_unknown_page_is_a_page_that_says_so(operator: httpx.Client) -> None:
         assert answer.status_code == 404
         assert answer.headers["content-type"].startswith("text/html")
         assert operator.get(f"/console/{path}.json").json()["code"] == "not_found"
-
-
-def test_health_names_open_breakers_and_the_figures_of_the_metrics(
-    api: HttpApi, operator: httpx.Client
-) -> None:
-
-    def signals_of(health: dict[str, Any]) -> dict[str, float]:
-        return {signal["name"]: signal["value"] for signal in health["signals"]}
-
-    def acted_on() -> Any:
-        """The lease of a sweeper is short, and a busy machine may lose it."""
-        health = operator.get("/console/health.json").json()
-        return health if signals_of(health)["chorale_sweeper_acting"] == 1 else None
-
-    # The names of the breakers are published with the counts of the first requests.
-    request_id = asked(operator, "How is bread baked?")["request_id"]
-    with api.client() as client:
-        wait_listed(client, request_id)
-    with api.redis() as redis:
-        now_ms = redis.time()[0] * 1000
-        opened = {"failures": 5, "opened_at": now_ms, "open_until": now_ms + 600_000, "reason": "timeout"}
-        redis.hset(BREAKER + "hyde", mapping=opened)
-        try:
-            health: dict[str, Any] = until(acted_on)
-            page = operator.get("/console/health").text
-        finally:
-            redis.delete(BREAKER + "hyde")
-    (breaker,) = (finding for finding in health["findings"] if "hyde" in finding["what"])
-    assert breaker["what"].startswith("breaker hyde: not asked since ")
-    assert breaker["what"].endswith("5 failures in a row, the last: timeout")
-    assert "breaker hyde: not asked since" in page
-    assert signals_of(health)["chorale_refusing"] == 0
-
-
-def test_health_draws_the_last_hour_and_says_what_is_not_known(
-    api: HttpApi, idle_api: HttpApi, operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    request_id = asked(operator, "How is bread baked?")["request_id"]
-    with api.client() as client:
-        wait_listed(client, request_id)
-    minutes = queries.minutes
-
-    def up_to_now(engine: Engine, first: int, count: int) -> dict[int, queries.Minute]:
-        return {number - 1: of for number, of in minutes(engine, first + 1, count).items()}
-
-    monkeypatch.setattr(queries, "minutes", up_to_now)
-    _minutes.cache_clear()
-    charts = operator.get("/console/health.json").json()["last_hour"]
-    requests, partial, _ = charts
-    assert requests["most"] >= 1
-    assert len(requests["bars"]) == 60
-    # A minute in which nobody asked has no share of partial answers.
-    assert len(partial["bars"]) < 60
-    with visitor(idle_api) as browser:
-        assert "unknown" in browser.get("/console/health").text
-
-
-def test_the_operator_reads_what_doctor_finds_with_what_is_to_mend_first(
-    api: HttpApi, idle_api: HttpApi, operator: httpx.Client
-) -> None:
-    checks = operator.get("/console/health/doctor.json").json()["checks"]
-    assert [check["check"] for check in checks] == ["disk", "clock"]
-    assert "&lt;b&gt;the disk&lt;/b&gt; is full" in operator.get("/console/health/doctor").text
-    assert "/console/health/doctor" in operator.get("/console/health").text
-    with visitor(idle_api) as without, visitor(api, namespaces=frozenset({"default"})) as other:
-        assert other.get("/console/health/doctor").status_code == 403
-        # Only `chorale serve` gives the command.
-        assert without.get("/console/health/doctor").status_code == 404
-        assert "/console/health/doctor" not in without.get("/console/health").text
 
 
 def test_docs_lists_every_route_of_the_api_with_its_fields_and_needs_no_key(api: HttpApi) -> None:

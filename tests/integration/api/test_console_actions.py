@@ -14,8 +14,8 @@ from console.jobs import actions_of, shares
 from records.jobs.job import Job
 from records.keys.grant import SCOPES
 from records.keys.key_store import parts_of
-from tests.integration.api.test_console import token_of, visitor
 from tests.integration.api.test_jobs import submit
+from tests.integration.api.visitors import token_of, visitor
 from tests.support.command_line import in_process
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until

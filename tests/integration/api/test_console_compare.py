@@ -14,7 +14,7 @@ import pytest
 from console import compare
 from records.keys.grant import SCOPES
 from tests.integration.api.test_audit import search, wait_listed
-from tests.integration.api.test_console import MARKUP, token_of, visitor
+from tests.integration.api.visitors import MARKUP, token_of, visitor
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
 

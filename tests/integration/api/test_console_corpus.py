@@ -11,7 +11,7 @@ import pytest
 
 from api.services import UPLOADS_OF_A_KEY
 from records.keys.grant import SCOPES
-from tests.integration.api.test_console import MARKUP, token_of, visitor
+from tests.integration.api.visitors import MARKUP, token_of, visitor
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until

@@ -12,7 +12,7 @@ from chorale_client.tenants import owned
 from pydantic_core import from_json
 
 from records.keys.grant import SCOPES
-from tests.integration.api.test_console import visitor
+from tests.integration.api.visitors import visitor
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import INTERLEAVED
 from tests.support.servers.http_api import HttpApi

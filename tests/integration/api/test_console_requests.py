@@ -10,7 +10,7 @@ import pytest
 from console.charts import LANES_WIDTH, lanes
 from console.searched_again import moves
 from records.keys.grant import SCOPES
-from tests.integration.api.test_console import MARKUP, asked, token_of, visitor
+from tests.integration.api.visitors import MARKUP, asked, token_of, visitor
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until

@@ -12,8 +12,8 @@ from chorale_client.tenants import owned
 
 from models.shadow_ids import shadow_id
 from tasks.service_calls import ServiceCalls
-from tests.integration.api.test_console import token_of, visitor
 from tests.integration.api.test_console_requests import USER
+from tests.integration.api.visitors import token_of, visitor
 from tests.support.pipelines.shadowed import Shadowed, with_shadow
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import RedisServer

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from records.database import open_database
 from records.judgements.store import listed
 from tests.integration.api.test_audit import search, wait_listed
-from tests.integration.api.test_console import token_of, visitor
+from tests.integration.api.visitors import token_of, visitor
 from tests.support.pipelines.pipeline import CORPUS
 from tests.support.servers.http_api import HttpApi
 

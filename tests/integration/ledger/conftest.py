@@ -8,6 +8,7 @@ import pytest
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
 from redis import Redis
 
+from tests.integration.ledger.real import Real
 from tests.support.ledger.script import Script, accept, plan
 from tests.support.ledger.stepped_ledger import SteppedLedger
 
@@ -30,6 +31,11 @@ def protocol(request: pytest.FixtureRequest) -> ProtocolConstants:
 @pytest.fixture
 def stepped(redis_client: Redis, protocol: ProtocolConstants) -> SteppedLedger:
     return SteppedLedger(redis_client, protocol)
+
+
+@pytest.fixture
+def real(redis_client: Redis) -> Real:
+    return Real(redis_client)
 
 
 @pytest.fixture

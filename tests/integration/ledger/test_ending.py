@@ -11,7 +11,6 @@ from chorale_client import Request
 from chorale_client.keys import GROUP_RESULT, OUTBOX, READY, SWEEPER, entry_key, result_key
 from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.request_factory import request_json
-from redis import Redis
 from redis.exceptions import OutOfMemoryError
 
 from tests.integration.ledger.real import Real
@@ -72,11 +71,6 @@ def test_a_caller_that_waited_in_vain_reports_the_state_of_the_request(
 
 
 # By the server's own clock
-
-
-@pytest.fixture
-def real(redis_client: Redis) -> Real:
-    return Real(redis_client)
 
 
 @pytest.fixture

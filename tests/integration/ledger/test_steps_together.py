@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from typing import cast
 
-import pytest
 from chorale_client import Request
 from chorale_client.keys import COALESCING, OUTBOX, entry_key
 from chorale_client.wire_names import QUEUE_FUSION
-from redis import Redis
 
 from ledger.breaker_outcomes import Outcome
 from ledger.breakers import Breakers
@@ -17,11 +15,6 @@ from ledger.protocol import End
 from tasks.celery_internals.result_backend import part_id
 from tests.integration.ledger.real import Real
 from tests.support.ledger.requests import BODY, CALLBACK, failed, ok
-
-
-@pytest.fixture
-def real(redis_client: Redis) -> Real:
-    return Real(redis_client)
 
 
 def in_flight(real: Real, *branches: str, **options: object) -> Request:

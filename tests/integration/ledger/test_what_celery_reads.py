@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 from chorale_client import Request
 from chorale_client.keys import GROUP_RESULT, entry_key, result_key
-from redis import Redis
 
 from tests.integration.ledger.real import Real
 from tests.support.ledger.requests import a_request, failed, ok, plan
@@ -17,11 +16,6 @@ from tests.support.pipelines.celery_application import CeleryApplication
 from tests.support.servers.redis_server import RedisServer
 
 ANSWER_TTL_MS = 600_000
-
-
-@pytest.fixture
-def real(redis_client: Redis) -> Real:
-    return Real(redis_client)
 
 
 class Reader:
