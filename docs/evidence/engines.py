@@ -1,4 +1,4 @@
-"""What each engine costs for one collection: `python -m docs.evidence.engines FOLDER [--split test] [--pids STORE=PID ...]`.
+"""What each engine costs for one collection: `python -m docs.evidence.engines FOLDER [--split test] [--limit 300] [--pids STORE=PID ...]`.
 
 Indexes a judged collection (BEIR layout) into the first store of the pipeline file, and moves it to each of the stores in turn, so
 that all have the same passages and vectors.  For each store it says how fast it took them (with the comparison at the end), how long a
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from statistics import median
 
@@ -81,10 +82,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--split", default="test")
+    parser.add_argument("--limit", type=int, default=300)
     parser.add_argument("--pids", nargs="*", default=[])
     given = parser.parse_args()
     pids = {name: int(pid) for name, _, pid in (pair.partition("=") for pair in given.pids)}
     collection = read_collection(given.folder, given.split)
+    questions = dict(islice(collection.questions.items(), given.limit))
+    judgements = {id_: collection.judgements[id_] for id_ in questions}
+    collection = replace(collection, questions=questions, judgements=judgements)
     namespace, texts = collection.namespace, list(collection.questions.values())
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
@@ -108,7 +113,7 @@ def main() -> None:
             searches(resources, name, namespace, texts, pid)
             judged = evaluate(collection, runs=runs, documents=documents, ask=running.client.ask)
             for run, figures in judged.figures.items():
-                sys.stdout.write(f"  nDCG@10 {run}: {figures['nDCG@10']:.4f}\n")
+                sys.stdout.write(f"  nDCG@10 {run}: {figures['ndcg@10']:.4f}\n")
             sys.stdout.write(f"  faults: {dict(judged.faults) or 'none'}\n")
             sys.stdout.flush()
 
