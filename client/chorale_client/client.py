@@ -131,16 +131,13 @@ class Chorale:
             attempts += 1
             try:
                 with self._listening(request_id) as channel:
-                    if accepted is None:
-                        accepted = self._enqueue(request, ends_at_s - GRACE_S - time.monotonic())
-                        result = accepted.result
-                        if accepted.state == Status.REFUSED:
-                            # If nobody read this announcement, it would end the next request with this id.
-                            self._ledger.wait(channel, request_id, FINISH_S)
-                    else:
-                        result = self._ledger.result(request_id)
+                    # Also after a lost connection: a new primary may lack the request, and one that it knows stays as it is.
+                    accepted = self._enqueue(request, ends_at_s - GRACE_S - time.monotonic())
+                    if accepted.state == Status.REFUSED:
+                        # If nobody read this announcement, it would end the next request with this id.
+                        self._ledger.wait(channel, request_id, FINISH_S)
                     return (
-                        result
+                        accepted.result
                         or self._ledger.wait(channel, request_id, ends_at_s - time.monotonic())
                         or self._ledger.result(request_id)
                         or self._ledger.finish_failed(request, accepted.accepted_at_ms)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 
 import pytest
 from chorale_client import Chorale, ServiceUnavailable
-from chorale_client.keys import HEARTBEAT
+from chorale_client.keys import HEARTBEAT, entry_key
 
 from tests.contracts.client import NewClient
 from tests.support.client_on_a_loop import ClientOnALoop
@@ -74,3 +75,25 @@ def test_the_same_workers_and_clients_go_on_after_a_failover(
         nobody_has_ended(pipeline)
         new.delete(*(HEARTBEAT + name for name in pipeline.processes))
         until(lambda: all(new.exists(HEARTBEAT + name) for name in pipeline.processes))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("new_client", [Chorale, ClientOnALoop], ids=["threads", "loop"])
+def test_a_caller_that_waits_enters_a_request_again_that_the_new_primary_never_received(
+    new_client: NewClient,
+) -> None:
+    with (
+        RedisServer(port=free_port()) as primary,
+        RedisServer(port=free_port()) as replica,
+        TcpProxy(("127.0.0.1", primary.port)) as address,
+        # Workers know the new primary alone, so the old one has the request until it dies.
+        serving(QUEUES, server=replica),
+        primary.client() as old,
+        closing(new_client(address.redis_url)) as client,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        asked = threads.submit(client.retrieve, "bread", request_id="r1", timeout_s=60)
+        until(lambda: old.exists(entry_key("r1")))
+        address.target = ("127.0.0.1", replica.port)
+        address.cut()
+        assert asked.result().status == "complete"

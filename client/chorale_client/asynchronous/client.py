@@ -133,7 +133,9 @@ class AsyncChorale:
                         with suppress(ServiceUnavailable, UnknownRequest):
                             async for event in self.events(request.request_id, limit_s=request.timeout_s):
                                 on_event(event)
-                    result = accepted.result or await self._end(listener, request.request_id, ends_at_s)
+                    result = accepted.result or await self._end(
+                        listener, request.request_id, ends_at_s, request
+                    )
                 return read_answer(request.request_id, result or await self._finish(request, accepted))
         except CancelledError:
             if accepted is not None and accepted.is_new:
@@ -258,15 +260,24 @@ class AsyncChorale:
         if accepted.is_new:
             self._commands.begin(ledger.cancel(accepted.request_id))
 
-    async def _end(self, listener: Listener, request_id: str, until_s: float) -> bytes | None:
-        """The result, announced or found; None after `until_s`.  A lost connection is bridged."""
+    async def _end(
+        self, listener: Listener, request_id: str, until_s: float, request: Request | None = None
+    ) -> bytes | None:
+        """The result, announced or found; None after `until_s`.  A lost connection is bridged.
+
+        A `request` is entered again then: a new primary may lack it, and one that it knows stays as it is.
+        """
         loop = asyncio.get_running_loop()
         while listener.result is None and loop.time() < until_s:
             await listener.wait(until_s)
             if listener.must_read:
                 try:
                     listener.must_read = False
-                    if (result := await self._commands.run_exchange(ledger.result(request_id))) is not None:
+                    if request is not None:
+                        result = (await self._enqueue(request, until_s - GRACE_S)).result
+                    else:
+                        result = await self._commands.run_exchange(ledger.result(request_id))
+                    if result is not None:
                         return result
                 except PASSING:
                     listener.must_read = True
