@@ -15,7 +15,7 @@ SBOM ?= dist/chorale.cdx.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo wheels test test-all check bench mutants soak audit sbom lock lock-check format clean $(GROUPS)
+.PHONY: help install demo wheels test test-all test-machines check bench mutants soak audit sbom lock lock-check format clean $(GROUPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9 -]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -47,6 +47,11 @@ test: dev ## the everyday tests; a test whose server is missing is skipped, with
 test-all: export CHORALE_TEST_EXAMPLES ?= 200
 test-all: dev supply-chain ## every test: also whole installations, kills and hangs, the soak, the mutants, whole collections
 	@$(PYTEST) $(or $(TESTS),$(LONGEST) tests)
+
+test-machines: export CHORALE_TEST_MACHINES ?= $(or $(TMPDIR),/tmp)/chorale-machines
+test-machines: PROCESSES = 0
+test-machines: dev ## the image, the compose file and three hosts, with podman and network namespaces: as root, minutes; CHORALE_TEST_MACHINES keeps the images
+	@$(PYTEST) $(or $(TESTS),tests/machines)
 
 check: dev lock-check ## everything that is checked without running: lint, format, types, floors, locks
 	@$(BIN)/ruff check .

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from chorale_client import Answer
 from chorale_client.keys import SWEEPER
 
+from tests.support.faults.clocks import AS_THEY_ARE, libfaketime, shifted
 from tests.support.faults.moments import end_without_fusion, join_without_one_branch
 from tests.support.faults.observers import asking, audited, seen
 from tests.support.faults.serving import is_as_before, serving
@@ -21,7 +20,6 @@ from tests.support.faults.waiting import ended_late_with_the_hits_of_bm25_and_hy
 from tests.support.pipelines.failpoints import PROCESS
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer, bundled_redis
-from tests.support.servers.services import need
 from tests.support.waiting import until
 
 HOUR_S = 3_600
@@ -34,22 +32,6 @@ APART_S = {
     "sweeper": 300,
 }
 """The difference between the clock of each worker's host and the clock of Redis."""
-
-
-_AS_THEY_ARE = {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
-"""Timers and the times of files are not faked."""
-
-
-def libfaketime() -> str:
-    package = importlib.util.find_spec(need("libfaketime", "`make dev` installs it where there is one"))
-    assert package is not None
-    assert package.origin is not None
-    return str(Path(package.origin).parent / "vendor/libfaketime/src/libfaketime.so.1")
-
-
-def shifted(seconds: float) -> dict[str, str]:
-    """Returns the environment of a process whose clock is that far from ours; its timers run as usual."""
-    return {"LD_PRELOAD": libfaketime(), "FAKETIME": f"{seconds:+.0f}s", **_AS_THEY_ARE}
 
 
 PRELOAD = """
@@ -71,7 +53,7 @@ class SteppedServer(RedisServer):
             "LD_PRELOAD": libfaketime(),
             "FAKETIME_TIMESTAMP_FILE": str(self.folder / "offset"),
             "FAKETIME_NO_CACHE": "1",
-            **_AS_THEY_ARE,
+            **AS_THEY_ARE,
         }
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("tests.support.servers.redis_server.redis_executable", bundled_redis)

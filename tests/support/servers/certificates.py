@@ -27,7 +27,14 @@ class Certificate:
             "ec_paramgen_curve:prime256v1",
             "-nodes",
         ]
-        command += ["-days", "2", "-subj", f"/CN={of.partition(':')[2]}", "-addext", f"subjectAltName={of}"]
+        command += [
+            "-days",
+            "2",
+            "-subj",
+            f"/CN={of.partition(':')[2].partition(',')[0]}",
+            "-addext",
+            f"subjectAltName={of}",
+        ]
         command += ["-keyout", str(made.key_file), "-out", str(made.file)]
         subprocess.run(command, check=True, capture_output=True)
         return made

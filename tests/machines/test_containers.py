@@ -1,0 +1,174 @@
+"""The image, and docker-compose.yml as a whole: the steps of docs/operate.md, with podman in place of docker."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.redis_acl import ROLES
+from tests.machines.asking import NAMESPACE
+from tests.machines.caller import ANSWERS, Caller
+from tests.machines.images import CHORALE, POSTGRESQL, REDIS, build_all, build_second
+from tests.machines.podman import ROOT, Podman
+from tests.support.waiting import until
+
+LIMIT_S = 300.0
+LARGEST_MB = 650
+SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
+QUEUES = ("retrieve", "bm25", "vector", "hyde", "fusion", "index", "bulk", "sweeper")
+OURS = (*QUEUES, "flower", "http")
+PASSWORDS = {
+    name: secrets.token_hex(24)
+    for name in ("POSTGRES_PASSWORD", "ELASTICSEARCH_PASSWORD", "WEAVIATE_API_KEY")
+}
+PASSWORDS |= {role.variable: secrets.token_hex(24) for role in ROLES.values()}
+DOTENV = {
+    **PASSWORDS,
+    "FLOWER_BASIC_AUTH": "ada:lovelace-1843",
+    "COMPOSE_PROFILES": "",
+    "CHORALE_PIPELINE_FILE": "/app/config/postgresql.toml",
+    "REDIS_IMAGE": REDIS,
+    "POSTGRES_IMAGE": POSTGRESQL,
+}
+
+pytestmark = pytest.mark.limit_s(1800)
+
+
+USES_WHAT_WAS_CUT = """
+import sys
+from pathlib import Path
+import elasticsearch, flower, grpc, psycopg, sqlalchemy, tantivy, weaviate
+import numpy as np
+from config.settings import Settings
+from inference.backends import load_embedder
+
+settings = Settings()
+load_embedder(settings.embedder, backend=settings.embedder_backend, threads=1).warm()
+assert np.allclose(np.linalg.inv([[2.0]]), 0.5)
+assert "onnx" not in sys.modules
+# All bytecode is there: a process writes none.
+caches = [module.__spec__.cached for module in list(sys.modules.values()) if getattr(module, "__spec__", None)]
+compiled = [Path(name) for name in caches if name and name.startswith(("/app", "/opt"))]
+assert len(compiled) > 1000
+assert all(path.exists() for path in compiled)
+print("used")
+"""
+
+
+@pytest.fixture(scope="module")
+def podman() -> Iterator[Podman]:
+    with Podman(Path(os.environ["CHORALE_TEST_MACHINES"])) as podman:
+        build_all(podman)
+        podman.dotenv = DOTENV
+        podman("tag", CHORALE, "chorale:latest")
+        yield podman
+
+
+def container(service: str) -> str:
+    return f"chorale_{service}_1"
+
+
+def cli(podman: Podman, service: str, *words: str) -> str:
+    return podman("exec", container(service), "chorale", *words)
+
+
+def test_the_image_is_small_and_has_neither_pip_nor_onnx_nor_a_user_with_rights(podman: Podman) -> None:
+    [image] = json.loads(podman("image", "inspect", CHORALE))
+    assert image["Size"] < LARGEST_MB * 1e6
+    assert image["Config"]["User"] == "10001:10001"
+    confined = (
+        "run",
+        "--rm",
+        "--interactive",
+        "--network=none",
+        "--read-only",
+        "--tmpfs=/tmp",
+        "--cap-drop=ALL",
+    )
+    said = podman(*confined, CHORALE, "sh", text="id -u; command -v pip; python -c 'import pip' 2>&1; true")
+    assert said.splitlines()[0] == "10001"
+    assert "bin/pip" not in said
+    assert "No module named 'pip'" in said
+    assert podman(*confined, CHORALE, "python", "-", text=USES_WHAT_WAS_CUT) == "used\n"
+
+
+def test_the_profile_small_is_one_container_that_answers(podman: Podman) -> None:
+    podman.compose("up", "--detach", "--no-build", profile="small")
+    try:
+        assert podman("ps", "--format={{.Names}}").split() == [container("small")]
+        until(lambda: podman.is_healthy(container("small")), LIMIT_S)
+        cli(podman, "small", "index", "/documents", "--namespace", "docs")
+        said = cli(podman, "small", "search", "What happens when a worker hangs?", "--namespace", "docs")
+        assert re.search(r"^complete · 10 hits", said, re.MULTILINE), said
+    finally:
+        podman.compose("down", "--volumes", profile="small")
+
+
+@pytest.fixture(scope="module")
+def whole(podman: Podman) -> Iterator[Podman]:
+    """All services of the profile `postgresql`, healthy, with documents."""
+    podman.compose("up", "--detach", "--no-build", profile="postgresql")
+    try:
+        for name in ("redis", "postgresql", *OURS):
+            until(lambda name=name: podman.is_healthy(container(name)), LIMIT_S)  # type: ignore[misc]
+        yield podman
+    finally:
+        podman.compose("down", "--volumes", profile="postgresql")
+
+
+def operator(podman: Podman, *words: str) -> str:
+    """`docker compose run --rm chorale WORDS`, with a folder of documents."""
+    mount = f"--volume={ROOT / 'docs'}:/documents:ro"
+    return podman.compose(
+        "--profile=command", "run", "--rm", "-T", mount, "chorale", *words, profile="postgresql"
+    )
+
+
+def redis_url() -> str:
+    return f"redis://caller:{PASSWORDS['REDIS_CALLER_PASSWORD']}@127.0.0.1:6379/0"
+
+
+def test_every_service_becomes_healthy_and_documents_are_indexed_and_searched(whole: Podman) -> None:
+    operator(whole, "index", "/documents", "--namespace", NAMESPACE)
+    said = operator(whole, "search", "What happens when a worker hangs?", "--namespace", NAMESPACE)
+    assert re.search(r"^complete · 10 hits", said, re.MULTILINE), said
+    assert "nothing to mend" in operator(whole, "doctor")
+
+
+def test_a_killed_container_costs_no_answer_and_comes_back(whole: Podman) -> None:
+    with Caller(whole.entered(), redis_url(), per_second=4, timeout_s=10) as caller:
+        first = whole("inspect", "--format={{.State.Pid}}", container("bm25")).strip()
+        whole.inside("kill", "-KILL", first)
+        until(
+            lambda: (
+                whole("inspect", "--format={{.State.Pid}}", container("bm25")).strip() not in (first, "0")
+            ),
+            LIMIT_S,
+        )
+        until(lambda: whole.is_healthy(container("bm25")), LIMIT_S)
+    assert caller.outcomes().keys() <= ANSWERS, caller.outcomes()
+    assert {one.detail.partition(":")[0] for one in caller.asked} <= {"", "search.bm25"}
+    assert caller.late() == []
+    said = operator(whole, "search", "What happens when a worker hangs?", "--namespace", NAMESPACE)
+    assert re.search(r"^complete · ", said, re.MULTILINE), said
+
+
+def test_an_update_to_a_second_image_fails_no_request(whole: Podman) -> None:
+    build_second(whole)
+    whole("tag", CHORALE, "chorale:latest")
+    with Caller(whole.entered(), redis_url(), per_second=4, timeout_s=60) as caller:
+        for name in OURS:
+            whole.compose(
+                "up", "--detach", "--no-build", "--no-deps", "--force-recreate", name, profile="postgresql"
+            )
+            until(lambda name=name: whole.is_healthy(container(name)), LIMIT_S)  # type: ignore[misc]
+            assert whole("exec", container(name), "printenv", "SECOND_IMAGE") == "yes\n"
+    assert caller.outcomes().keys() <= ANSWERS, caller.outcomes()
+    assert len(caller.asked) >= 20
