@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import Any
 
@@ -72,6 +73,9 @@ _FIXED = ("ef_construction", "max_connections")
 _CHANGEABLE = ("ef", "dynamic_ef_min", "dynamic_ef_max", "dynamic_ef_factor", "flat_search_cutoff")
 
 
+_QUANTISERS = ("rq", "bq", "sq", "pq")
+
+
 def tenant_of(index: Index) -> str:
     # No namespace has a capital letter, and a tenant's name has no dot and 64 characters at most.
     return f"{index.namespace[:31]}-V{index.name.rpartition('.v')[2]}"
@@ -89,7 +93,7 @@ def tenants(client: Client, endpoint: WeaviateEndpoint) -> Objects:
 async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
     """Create the collection if it is missing, and update what may change; raises BadIndex if it does not fit."""
     held = tenants(client, endpoint)
-    if not await client.collections.exists(held.name) and await _created(client, _passages_of(endpoint)):
+    if not await client.collections.exists(held.name) and await _created(client, endpoint):
         return
     config = await held.config.get()
     missing = {declared.name for declared in _PASSAGE} - {existing.name for existing in config.properties}
@@ -99,7 +103,8 @@ async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
         )
     (vectors,) = (config.vector_config or {}).values()
     index: Any = vectors.vector_index_config
-    quantiser = str((index.quantizer and index.quantizer.quantizer_name()) or "none")
+    enabled = [name for name in _QUANTISERS if index.to_dict().get(name, {}).get("enabled")]
+    quantiser = enabled[0] if enabled else "none"
     of_server = {"quantiser": quantiser, "replicas": config.replication_config.factor - 1}
     for name in (*_FIXED, *of_server):
         has = of_server[name] if name in of_server else getattr(index, name)
@@ -113,11 +118,16 @@ async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
         await held.config.update(vector_config=Reconfigure.Vectors.update(vector_index_config=settings))
 
 
-async def _created(client: Client, settings: dict[str, Any]) -> bool:
+async def _created(client: Client, endpoint: WeaviateEndpoint) -> bool:
     """False if another process was faster."""
     try:
-        await client.collections.create(**settings)
+        await client.collections.create(**_passages_of(endpoint))
     except UnexpectedStatusCodeError as error:
+        if nodes := re.search(r"(\d+) available, \d+ requested", str(error)):
+            raise BadIndex(
+                f"replicas = {endpoint.replicas} needs {endpoint.replicas + 1} nodes, and Weaviate at {endpoint.url} has "
+                f"{nodes[1]}: declare fewer, or add nodes"
+            ) from None
         if "already exists" not in str(error):
             raise
         return False

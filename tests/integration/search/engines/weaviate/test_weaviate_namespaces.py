@@ -8,7 +8,13 @@ import pytest
 from models.errors import BadIndex
 from search.engines.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import document
-from tests.support.servers.weaviate_server import activity, delete_tenants, own_collection, shared_endpoint
+from tests.support.servers.weaviate_server import (
+    activity,
+    delete_tenants,
+    own_collection,
+    shared_endpoint,
+    shared_weaviate,
+)
 from tests.support.stores.known_index import index_of
 from tests.support.stores.weaviate_namespaces import found
 
@@ -59,6 +65,26 @@ class TestDeclaration:
             with pytest.raises(BadIndex, match=f"{next(iter(changed))} .*declare"):
                 other.create(index_of())
             other.close()
+
+    @pytest.mark.parametrize("quantiser", ["rq", "bq"])
+    def test_a_quantised_namespace_is_searched_and_opened_again(self, quantiser: str) -> None:
+        with shared_weaviate(quantiser=quantiser) as quantised:
+            for _ in range(2):
+                quantised.create(index_of())
+            quantised.write(index_of(), [document("a", "pear")], ())
+            assert found(quantised, "pear") == ["a#0"]
+            address = f"{quantised._endpoint.url}/v1/schema/{quantised._endpoint.collection}Passage"
+            index = httpx.get(address, timeout=30).json()["vectorConfig"]["default"]["vectorIndexConfig"]
+            assert [kind for kind in ("rq", "bq", "sq", "pq") if index[kind]["enabled"]] == [quantiser]
+
+    def test_more_replicas_than_nodes_are_refused_with_their_number(self) -> None:
+        with (
+            shared_weaviate(replicas=9) as replicated,
+            pytest.raises(
+                BadIndex, match=r"replicas = 9 needs 10 nodes, and Weaviate at \S+ has \d+: declare"
+            ),
+        ):
+            replicated.create(index_of())
 
     def test_changeable_options_of_a_collection_are_updated(self, store: WeaviateStore) -> None:
         store.create(index_of())
