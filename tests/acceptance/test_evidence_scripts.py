@@ -29,6 +29,7 @@ RUN = {
     "other_statements": ["12"],
     "sampled_collection": ["{folder}", "1", "3", "{folder}/sample"],
     "e5_folder": ["{folder}/tiny.bin", "{folder}/multilingual-e5-small"],
+    "scanning": ["{folder}/store", "9000"],
 }
 """Arguments by script."""
 SHOWS = {
@@ -45,6 +46,7 @@ SHOWS = {
     "languages": "8 words: 1.000 of 1 languages",
     "sampled_collection": "1 questions, 1 relevant documents of 3",
     "e5_folder": "21 tensors, 6 word pieces",
+    "scanning": "floats: ",
 }
 WRITE_A_PAGE = {
     "capacity": "tests/architecture/test_capacity.py",

@@ -160,6 +160,17 @@ return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
         ),
     ),
     Mutant(
+        "Exact vectors",
+        "the products of codes count as exact",
+        "search/engines/embedded/vector_segments.py",
+        "_lengths",
+        "return np.zeros(len(vectors))",
+        (
+            "tests/unit/search/engines/embedded/test_vector_segments.py::test_no_product_of_codes_is_wrong_by_more_than_its_bound",
+            "tests/unit/search/engines/embedded/test_vector_segments.py::test_a_ranking_by_codes_is_the_one_of_all_cosines",
+        ),
+    ),
+    Mutant(
         "Models",
         "a slow reranker scores as many candidates as a fast one",
         "inference/pair_reranker.py",
