@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import pytest
@@ -13,8 +12,11 @@ from chorale_client.keys import BREAKER, DURATIONS
 from chorale_client.keys import SERVED as IS_SERVED
 from chorale_client.wire_names import QUEUE_BULK, Status
 
+from models.extensions import BranchKind
+from models.hits import Ranking
 from tasks.branches.branch_task import BranchTask
 from tasks.request import search
+from tasks.request.search import search_relaxed
 from tests.support.pipelines.bulk import BULK, SERVED
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -26,6 +28,7 @@ HELD = f"""
 import os, time
 from itertools import count
 from redis import Redis
+from inference.backends import TwoPrecisions
 
 numbers = count(1)
 
@@ -89,23 +92,26 @@ def test_without_a_bulk_worker_the_usual_workers_answer_a_costly_request() -> No
 def test_once_its_time_is_over_a_branch_searches_no_more_questions_of_a_costly_request(
     here: OneProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embedded: list[int] = []
-    vector = here.resources.encoder.questions.embed_questions(["who pays?"])
+    searched: list[int] = []
 
-    def embed(texts: list[str], **_: object) -> Any:
-        embedded.append(len(texts))
-        return vector.repeat(len(texts), axis=0)
+    def counted(kind: BranchKind, task: BranchTask) -> list[Ranking]:
+        rankings = search_relaxed(kind, task)
+        searched.append(len(task.questions))
+        return rankings
 
-    monkeypatch.setattr(here.resources.encoder.questions, "embed_questions", embed)
-    # The time of a branch is over once it has embedded twice.
-    monkeypatch.setattr(
-        search, "BranchTask", partial(BranchTask, clock=lambda: time.monotonic() + 20 * len(embedded))
-    )
+    def begun(*given: Any, **named: Any) -> BranchTask:
+        """A branch whose clock goes 20 s forward with each of its searches."""
+        task, before = BranchTask(*given, **named), len(searched)
+        task.clock = lambda: time.monotonic() + 20 * (len(searched) - before)
+        return task
+
+    monkeypatch.setattr(search, "search_relaxed", counted)
+    monkeypatch.setattr(search, "BranchTask", begun)
     here.redis.set(IS_SERVED + QUEUE_BULK, 1)
-    variants = [{"kind": "semantic", "text": f"{DOCUMENT} {number}"} for number in range(7)]
-    questions = [{"text": f"who pays {number}?", "variants": variants} for number in range(32)]
-    answer = here.ask(questions, timeout_s=30, cache="bypass")
+    answer = here.ask(["who pays?"] * 64, depth=312, timeout_s=30, cache="bypass")
     here.redis.delete(IS_SERVED + QUEUE_BULK)
-    assert embedded == [4 * 8, 4 * 8]
-    reasons = {(each.where, each.reason, each.detail) for each in answer.degraded}
-    assert ("search.vector", "budget", "no time for 24 of 32 questions") in reasons
+    assert searched == [4, 4] * 3, "each of three branches"
+    assert {(each.where, each.reason, each.detail) for each in answer.degraded} == {
+        (f"search.{branch}", "budget", "no time for 56 of 64 questions")
+        for branch in ("bm25", "vector", "hyde")
+    }
