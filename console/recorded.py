@@ -106,7 +106,7 @@ def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> di
     reported = reported_ms(recorded)
     return {
         "fusion": {
-            "question": row.questions[recorded.plan.asked[position]].text,
+            "question": row.questions[recorded.plan.searched[position]].text,
             "position": position,
             "k": plan.k,
             "depth": max(branch.depth for branch in plan.branches),
@@ -189,8 +189,8 @@ def number_of(parameters: Mapping[str, str], name: str, lowest: float, highest: 
 
 def _position(visit: Visit, recorded: RecordedRequest) -> int:
     position = round(number_of({"question": "0", **visit.parameters}, "question", 0, 63))
-    if position >= len(recorded.plan.asked):
-        raise InvalidRequest(f"question: the request searched {len(recorded.plan.asked)}, counted from 0")
+    if position >= len(recorded.plan.searched):
+        raise InvalidRequest(f"question: the request searched {len(recorded.plan.searched)}, counted from 0")
     return position
 
 
@@ -233,7 +233,7 @@ def _chart(
         return None
     is_reranked = recorded.plan.rerank is not None
     answered = {
-        hit.document_id: hit.rank for hit in recorded.row.questions[recorded.plan.asked[position]].hits
+        hit.document_id: hit.rank for hit in recorded.row.questions[recorded.plan.searched[position]].hits
     }
     documents = {
         hit.document_id: [

@@ -106,11 +106,11 @@ def _searched(question: JudgedQuestion, resources: Resources, now: datetime) -> 
     pipeline = replace(resources.pipeline, configurations={chosen.name: chosen})
     plan = resolve(request, pipeline, accepted_at=now, generation=None, models={})
     answers = BranchAnswers(request, plan)
-    if plan.asked:
+    if plan.searched:
         branch_results = {branch.name: _branch_result(resources, answers, branch) for branch in plan.branches}
         answers = replace(answers, branch_results=branch_results)
     scores: dict[str, dict[str, float]] = {branch.name: {} for branch in plan.branches}
-    for depth in DEPTHS if plan.asked else ():
+    for depth in DEPTHS if plan.searched else ():
         _complete(resources, replace(answers, plan=_cut(plan, depth)), scores)
     rankings = {name: branch_result.rankings[0] for name, branch_result in answers.branch_results.items()}
     return BranchLists(question.question_id, question.text, rankings, scores)

@@ -99,7 +99,7 @@ def reported_ms(recorded: RecordedRequest) -> dict[str, float]:
 def fused_with(
     recorded: RecordedRequest, plan: Plan, changes: FusionChanges, position: int
 ) -> Sequence[FusedHit]:
-    """All hits of the question at `position` of `plan.asked`, best first, under `plan` with these changes.  Raises the errors of
+    """All hits of the question at `position` of `plan.searched`, best first, under `plan` with these changes.  Raises the errors of
     `FusionChanges.applied`."""
     return recorded.fused(changes.applied(plan), position, without=changes.late(recorded))
 

@@ -65,7 +65,7 @@ class RecordedRequest:
         )
 
     def documents(self, branch: str, position: int) -> Mapping[str, float | None] | None:
-        """What the branch reported for the question at `position` of `plan.asked`: the documents in their order, each with the
+        """What the branch reported for the question at `position` of `plan.searched`: the documents in their order, each with the
         score of its first passage.  None if no list is recorded."""
         result = self.results.get(branch)
         if result is None or position >= len(result.rankings):
@@ -79,7 +79,7 @@ class RecordedRequest:
     def completed(self) -> Sequence[Scores] | None:
         """The scores that completed the rankings of each question asked; None if the rows lack them."""
         if not any(side.complete_scores for side in self.plan.sides):
-            return [{} for _ in self.plan.asked]
+            return [{} for _ in self.plan.searched]
         by_branch = {
             branch.branch: branch.completed
             for branch in self.row.branches
@@ -93,13 +93,13 @@ class RecordedRequest:
                 for name, scores in by_branch.items()
                 if scores and position < len(scores)
             }
-            for position in range(len(self.plan.asked))
+            for position in range(len(self.plan.searched))
         ]
 
     def fused(
         self, plan: Plan, position: int, *, without: Collection[str] = (), count: int = _ALL
     ) -> Sequence[FusedHit]:
-        """The first `count` fused hits of the question at `position` of `plan.asked`, without reranking, groups and diversity.
+        """The first `count` fused hits of the question at `position` of `plan.searched`, without reranking, groups and diversity.
 
         The results of the branches `without` are left out, as if they had not come in time.
         """

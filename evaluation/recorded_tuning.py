@@ -30,7 +30,7 @@ def recorded_lists(
             recorded = RecordedRequest.read(row, pipeline)
         except ServiceError:  # it was not searched, or another version has written it
             continue
-        for place, position in enumerate(recorded.plan.asked):
+        for place, position in enumerate(recorded.plan.searched):
             question = row.questions[position]
             name = row.namespace, question.text_hash
             rankings = {

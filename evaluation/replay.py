@@ -92,7 +92,7 @@ def replay(row: RequestRow, pipeline: Pipeline, *, configuration: str | None = N
     questions: list[ReplayedQuestion] = []
     looked_up: set[str] = set()
     lacks_scores = False
-    for position, index in enumerate(plan.asked):
+    for position, index in enumerate(plan.searched):
         before = recorded.fused(plan, position)
         after = before if new is plan else recorded.fused(new, position)
         lacks_scores |= recorded.lacks_scores(new, position)
@@ -137,7 +137,7 @@ def planned_under(recorded: RecordedRequest, configuration: str | None) -> Plan:
         anew, recorded.pipeline, accepted_at=accepted_at, generation=plan.generation, models=plan.models
     )
     deeper = [branch.model_copy(update={"depth": branch.depth + plan.spare}) for branch in planned.branches]
-    same = {name: getattr(plan, name) for name in ("asked", "rules", "rules_version", "spare")}
+    same = {name: getattr(plan, name) for name in ("searched", "rules", "rules_version", "spare")}
     return planned.model_copy(update={**same, "branches": tuple(deeper)})
 
 

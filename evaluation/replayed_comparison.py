@@ -162,7 +162,7 @@ def _questions(
             yield "the answer came from the cache"
         elif isinstance(read, str):
             yield read
-        elif question.position not in read[0].plan.asked:
+        elif question.position not in read[0].plan.searched:
             yield "it was not searched"
         elif question.text is None and any(plan.weights_by_type for plan in read[1:]):
             yield "the trail keeps no texts, and the weights depend on them"
@@ -197,7 +197,7 @@ def _read(
 def _compared(
     recorded: RecordedRequest, a: Plan, b: Plan, question: QuestionRow, judged: JudgedQuestion | None
 ) -> tuple[ComparedQuestion, RankedQuestion]:
-    position = recorded.plan.asked.index(question.position)
+    position = recorded.plan.searched.index(question.position)
     unit_of = attrgetter(f"{recorded.request.fuse_by}_id")
     count = _RANKED if is_relevant(judged) else DEPTH
     ranked = [recorded.fused(plan, position, count=count) for plan in (a, b)]
@@ -214,7 +214,7 @@ def _compared(
         distance=rank_distance(ours, theirs),
         alone={name: (found_by[0][name,], found_by[1][name,]) for name in names},
         is_approximate=any(recorded.lacks_scores(plan, position) for plan in (a, b)),
-        within=_within(recorded, a, position, hits[0]) if len(recorded.plan.asked) == 1 else {},
+        within=_within(recorded, a, position, hits[0]) if len(recorded.plan.searched) == 1 else {},
     )
     without = {
         name: [recorded.fused(plan, position, without={name}, count=DEPTH) for plan in (a, b)]

@@ -49,7 +49,7 @@ def whereabouts(
     fused_rank = next(
         (rank for rank, hit in enumerate(fused, start=1) if hit.document_id == document_id), None
     )
-    answered = recorded.row.questions[plan.asked[position]].hits
+    answered = recorded.row.questions[plan.searched[position]].hits
     row = next((hit for hit in answered if hit.document_id == document_id), None)
     steps = list(_steps(recorded, plan, position, document_id, fused, fused_rank, places, row))
     return Whereabouts(document_id, places, fused_rank, None if row is None else row.rank, steps)

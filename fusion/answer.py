@@ -143,7 +143,7 @@ def answer_fields(
             questions.append({**known, "text": request.questions[index].text})
             continue
         status = searched_status if index in pages.fused else Status.FAILED
-        status = status if index in plan.asked else Status.SKIPPED
+        status = status if index in plan.searched else Status.SKIPPED
         questions.append(build_question(answers, index, pages, status, took_ms=took_ms))
     notes = [*(note for question in pages.fused.values() for note in question.stages), *pages.stages]
     if "snippets" in request.include and pages.fused:

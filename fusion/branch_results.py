@@ -54,7 +54,7 @@ def branch_stage(branch: str) -> str:
 
 
 def ranking_of(branch_result: BranchResult | None, position: int) -> Ranking | None:
-    """The branch's ranking for the question at `position` of `plan.asked`; None if the branch did not answer it."""
+    """The branch's ranking for the question at `position` of `plan.searched`; None if the branch did not answer it."""
     if branch_result is None or not branch_result.answered:
         return None
     if position < len(branch_result.rankings):
@@ -68,7 +68,7 @@ def missing_branches(answers: BranchAnswers) -> tuple[Degradation, ...]:
     Where nothing was searched, nothing is missing.
     """
     plan = answers.plan
-    if not plan.asked:
+    if not plan.searched:
         return ()
     missing = []
     for branch in plan.branches:
@@ -77,8 +77,8 @@ def missing_branches(answers: BranchAnswers) -> tuple[Degradation, ...]:
             missing.append(answers.absent.get(branch.name) or Degradation(where, Reason.NOT_STARTED))
         elif not branch_result.answered:
             missing.append(Degradation(where, branch_result.reason or Reason.ERROR, branch_result.detail))
-        elif any(ranking_of(branch_result, position) is None for position in range(len(plan.asked))):
-            detail = f"answered {len(branch_result.rankings)} of {len(plan.asked)} questions"
+        elif any(ranking_of(branch_result, position) is None for position in range(len(plan.searched))):
+            detail = f"answered {len(branch_result.rankings)} of {len(plan.searched)} questions"
             missing.append(Degradation(where, Reason.INVALID_ANSWER, detail))
         if branch_result is not None:
             missing.extend(branch_result.degraded)
@@ -139,7 +139,7 @@ def waterfall(
     plan = answers.plan
     missing = {reason.where: reason for reason in reasons}
     branches = []
-    for branch in plan.branches if plan.asked else ():
+    for branch in plan.branches if plan.searched else ():
         name, where = branch.name, branch_stage(branch.name)
         moments: Mapping[str, Any] = answers.moments_ms.get(name, {})
         branches += [

@@ -116,7 +116,7 @@ def collapsed(answers: BranchAnswers, position: int, method: Method) -> list[Bra
     excluded = frozenset((*request.exclude_ids, *rules_at(plan, position).blocked))
     weights: Mapping[str, float] = {}
     if plan.weights_by_type:
-        kind = question_type(request.questions[plan.asked[position]].text)
+        kind = question_type(request.questions[plan.searched[position]].text)
         weights = plan.weights_by_type.get(kind, {})
     rankings = []
     whole: dict[str, tuple[str, ...]] = {}
@@ -254,7 +254,7 @@ def fuse_question(
 ) -> FusedQuestion:
     """Fuse the branches' answers to one question into its page, or into the hits that a reranker makes the page from.
 
-    `method` is the method of the plan.  `position` is the question's place in `plan.asked`, and therefore in each
+    `method` is the method of the plan.  `position` is the question's place in `plan.searched`, and therefore in each
     branch result's rankings.  A branch that failed or has no result contributes nothing.  `scores`, for a plan with
     `complete_scores`, are those of passages that only other branches found.  `pin_lookup` has the pinned documents
     that no branch found.  `clock` gives seconds, and is read only for the milliseconds of the stages.

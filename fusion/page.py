@@ -36,8 +36,8 @@ NO_PIN_LOOKUP = PinLookup()
 
 
 def rules_at(plan: Plan, position: int) -> QuestionRules:
-    """The rules of the question at `position` of `plan.asked`."""
-    return plan.rules.get(plan.asked[position], NO_RULES) if plan.rules else NO_RULES
+    """The rules of the question at `position` of `plan.searched`."""
+    return plan.rules.get(plan.searched[position], NO_RULES) if plan.rules else NO_RULES
 
 
 def not_found(rules: QuestionRules, given: Iterable[Ranking]) -> list[str]:

@@ -75,7 +75,7 @@ class Ranking:
     """Texts by passage id, from a source that cannot return texts by id later."""
     known_words: float | None = None
     """The namespace's figure in `Manifest`, for a ranking by vectors."""
-    asked: QueryInputs | None = None
+    query_inputs: QueryInputs | None = None
     """What was searched with, where the plan wants complete scores."""
     relaxed: int = 0
     """How many filters of the request's `relax` were dropped to find these hits."""
@@ -110,8 +110,8 @@ class Ranking:
             wire["texts"] = [asdict(text) for text in self.texts.values()]
         if self.known_words is not None:
             wire["known_words"] = self.known_words
-        if self.asked is not None:
-            wire["asked"] = self.asked.to_wire()
+        if self.query_inputs is not None:
+            wire["query_inputs"] = self.query_inputs.to_wire()
         if self.relaxed:
             wire["relaxed"] = self.relaxed
         if self.whole:
@@ -128,7 +128,7 @@ class Ranking:
             warnings=tuple(wire.get("warnings", ())),
             texts={text.passage_id: text for text in map(PassageText.from_wire, wire.get("texts", ()))},
             known_words=wire.get("known_words"),
-            asked=QueryInputs.from_wire(wire["asked"]) if "asked" in wire else None,
+            query_inputs=QueryInputs.from_wire(wire["query_inputs"]) if "query_inputs" in wire else None,
             relaxed=wire.get("relaxed", 0),
             whole=tuple(wire.get("whole", ())),
         )

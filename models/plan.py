@@ -152,7 +152,7 @@ class Plan(FusionPlan):
     """The corpus generation when the plan was made."""
     models: dict[str, str] = {}
     """Model fingerprints, by use: `embedder`, `reranker`."""
-    asked: tuple[int, ...]
+    searched: tuple[int, ...]
     """Indices of the questions that the branches search: those that the cache did not answer."""
     cached: dict[int, dict[str, Any]] = {}
     """Answers of single questions from the cache, by index."""

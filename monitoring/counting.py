@@ -166,7 +166,7 @@ def _cache(ended: Ended) -> dict[str, int]:
     if ended.plan is None:
         return {"unanswered": n_questions}
     searched = "miss" if ended.plan.get("cacheable", True) else "bypass"
-    by_label = {"hit": len(ended.plan.get("cached") or ()), searched: len(ended.plan.get("asked") or ())}
+    by_label = {"hit": len(ended.plan.get("cached") or ()), searched: len(ended.plan.get("searched") or ())}
     return {how: count for how, count in by_label.items() if count}
 
 

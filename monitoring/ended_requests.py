@@ -40,7 +40,7 @@ def ended_branches(ended: Ended) -> Iterator[EndedBranch]:
     missing = {
         degradation["where"]: degradation["reason"] for degradation in ended.answer.get("degraded") or ()
     }
-    for branch in plan.get("branches", ()) if plan.get("asked") else ():
+    for branch in plan.get("branches", ()) if plan.get("searched") else ():
         name = branch["name"]
         where = f"{Stage.SEARCH}.{name}"
         branch_result = ended.branch_results.get(name)

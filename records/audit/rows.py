@@ -142,9 +142,9 @@ def _options(request: Row, *, keep_texts: bool) -> Row:
 
 def _branches(ended: Ended, *, keep_texts: bool, with_hits: bool) -> Iterator[Row]:
     # The warnings of a ranking name the filters, and the answer repeats them.
-    left_out = ("texts", "asked") if keep_texts else ("texts", "asked", "warnings")
+    left_out = ("texts", "query_inputs") if keep_texts else ("texts", "query_inputs", "warnings")
     plan = ended.plan or {}
-    planned = {branch["name"]: branch for branch in plan.get("branches", ())} if plan.get("asked") else {}
+    planned = {branch["name"]: branch for branch in plan.get("branches", ())} if plan.get("searched") else {}
     missing = {note["where"].removeprefix("search."): note for note in ended.answer.get("degraded") or ()}
     for name in {**planned, **ended.branch_results}:
         # The answer may say why an expected branch never reported.

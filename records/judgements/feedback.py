@@ -150,6 +150,6 @@ def candidates_of(row: RequestRow) -> dict[int, set[str]]:
     """The documents that the branches reported, by the position of the question."""
     candidates: dict[int, set[str]] = defaultdict(set)
     for branch in row.branches:
-        for position, ranking in zip((row.plan or {}).get("asked", []), branch.rankings, strict=False):
+        for position, ranking in zip((row.plan or {}).get("searched", []), branch.rankings, strict=False):
             candidates[position].update(hit.document_id for hit in ranking.hits)
     return candidates

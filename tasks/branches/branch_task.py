@@ -45,13 +45,13 @@ class QuestionWithSynonyms(Question):
     also: tuple[str, ...] = ()
 
 
-def asked_questions(request: Request, plan: Plan) -> list[Question]:
+def searched_questions(request: Request, plan: Plan) -> list[Question]:
     """The questions that the branches search."""
     return [
         QuestionWithSynonyms.model_construct(**dict(request.questions[index]), also=plan.rules[index].also)
         if index in plan.rules and plan.rules[index].also
         else request.questions[index]
-        for index in plan.asked
+        for index in plan.searched
     ]
 
 
@@ -270,7 +270,7 @@ class BranchTask:
         if not self.branch.returns_query_inputs:
             return rankings
         return [
-            replace(ranking, asked=QueryInputs(weights)) if len(weights) == 1 else ranking
+            replace(ranking, query_inputs=QueryInputs(weights)) if len(weights) == 1 else ranking
             for ranking, weights in zip(rankings, texts, strict=True)
         ]
 
@@ -309,7 +309,7 @@ class BranchTask:
         if self.branch.returns_query_inputs:
             rows = iter(vectors * factor)
             merged = [
-                replace(ranking, asked=QueryInputs.by_vectors(list(islice(rows, count))))
+                replace(ranking, query_inputs=QueryInputs.by_vectors(list(islice(rows, count))))
                 if count
                 else ranking
                 for ranking, count in zip(merged, counts, strict=True)

@@ -265,7 +265,7 @@ def _searched(resources: Resources, request: Request) -> BranchAnswers:
     now_ms, models = round(time.time() * 1000), resources.fingerprints
     plan = resolve_plan(resources, request, now_ms, generation, models)
     plan = built(plan, look_up(resources, request, plan), plan.branches)
-    branches = plan.branches if plan.asked else ()
+    branches = plan.branches if plan.searched else ()
     branch_results = {branch.name: _branch_result(resources, request, plan, branch) for branch in branches}
     return BranchAnswers(request, plan, least_relaxed(branch_results))
 

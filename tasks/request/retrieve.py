@@ -105,7 +105,7 @@ class _Planner:
             accepted = ledger.accept(request)
         else:
             lookup = look_up(self.resources, request, plan, {})
-            branches = placed_branches(self.resources, request, plan, plan.asked)
+            branches = placed_branches(self.resources, request, plan, plan.searched)
             asking = self._built(
                 plan, lookup, with_second_messages(self.resources, branches, hedge=self.request.hedge)
             )
@@ -138,7 +138,7 @@ class _Planner:
             plan = self._resolved(loads.now_ms, generation, models, self.warnings)
         except (ResponseError, StageFailure, NotOffered):
             return None
-        return plan if plan.asked and plan.generation == generation else None
+        return plan if plan.searched and plan.generation == generation else None
 
     def plan_request(self, accepted_at_ms: int) -> None:
         """Plan an accepted request and publish its chord, or end it at once: cached, skipped or failed."""
@@ -178,7 +178,7 @@ class _Planner:
     def _fan_out(self, plan: Plan, lookup: CacheLookup) -> None:
         """Publish the chord, or finish now if no branch runs, or if one that decides the request cannot run."""
         resources, request = self.resources, self.request
-        asked = [index for index in plan.asked if index not in lookup.cached]
+        asked = [index for index in plan.searched if index not in lookup.cached]
         if not asked:
             answers = BranchAnswers(request, self._built(plan, lookup, plan.branches))
             self._end(answers, by="cache" if lookup.cached else "planner")
@@ -219,7 +219,7 @@ class _Planner:
 
     def _end(self, answers: BranchAnswers, *, by: str, is_complete: bool = True) -> None:
         """End a request that needs no branch."""
-        fields = answer_fields(answers, Pages({index: FusedQuestion() for index in answers.plan.asked}))
+        fields = answer_fields(answers, Pages({index: FusedQuestion() for index in answers.plan.searched}))
         _, body = size_limited(fields, self.resources.settings.answer_limit_bytes)
         # The answer has what the cache gave.
         plan = answers.plan.model_copy(update={"cached": {index: {} for index in answers.plan.cached}})

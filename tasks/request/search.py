@@ -27,7 +27,7 @@ from models.errors import BadIndex, InvalidAnswer, OtherEncoder, StageFailure, U
 from models.extensions import BranchKind
 from models.hits import Ranking
 from models.plan import BranchPlan, Plan, read_planned
-from tasks.branches.branch_task import BranchTask, asked_questions
+from tasks.branches.branch_task import BranchTask, searched_questions
 from tasks.request.composing.ending import failure_of
 from tasks.wiring.resources import Resources
 
@@ -67,7 +67,7 @@ def branch_task(
     begun_ms: float,
 ) -> BranchTask:
     """What the branch searches; raises StageFailure if its store does not open."""
-    store, questions = resources.store(branch.store), asked_questions(request, plan)
+    store, questions = resources.store(branch.store), searched_questions(request, plan)
     return BranchTask(resources, store, branch, request, questions, ends_at_s=ends_at_s, begun_ms=begun_ms)
 
 

@@ -189,7 +189,10 @@ def events_of_running(
 
 def _ended_branch(request_id: str, accepted_ms: int, branch: Mapping[str, Any], entry: Fields) -> Ended:
     """A request of this branch alone, which ends now."""
-    plan, branch_result = {"asked": [0], "branches": [branch]}, from_json(entry[f"result:{branch['name']}"])
+    plan, branch_result = (
+        {"searched": [0], "branches": [branch]},
+        from_json(entry[f"result:{branch['name']}"]),
+    )
     now_ms = max(accepted_ms, round(time.time() * 1000))
     return Ended(
         request_id,

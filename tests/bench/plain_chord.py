@@ -71,7 +71,7 @@ def fuse(
     """The answer's fields, with the texts of its hits where the request includes them."""
     method = resources.pipeline.kinds.method(plan.method)
     answers = BranchAnswers(request, plan, branch_results)
-    fused = {index: fuse_question(answers, index, method) for index in plan.asked}
+    fused = {index: fuse_question(answers, index, method) for index in plan.searched}
     texts: dict[str, PassageText] = {}
     if "snippets" in request.include:
         hits = [hit for question in fused.values() for hit in question.hits]

@@ -132,11 +132,11 @@ def _fused(resources: Resources, answers: BranchAnswers, ending: Ending) -> Page
             pin_lookup=pins.of.get(position, NO_PIN_LOOKUP),
             clock=time.monotonic,
         )
-        for position, index in enumerate(plan.asked)
+        for position, index in enumerate(plan.searched)
     }
     if before := [note for note in (backfill.note, pins.note) if note]:
-        first = fused[plan.asked[0]]
-        fused[plan.asked[0]] = replace(first, stages=(*before, *first.stages))
+        first = fused[plan.searched[0]]
+        fused[plan.searched[0]] = replace(first, stages=(*before, *first.stages))
     known = {id_: text for page in fused.values() for id_, text in page.texts.items()}
     return Pages(fused, known=known, scores=scores).after(None, backfill.why).after(None, pins.why)
 

@@ -25,7 +25,7 @@ from tasks.wiring.resources import Resources
 @dataclass(frozen=True, slots=True)
 class PinLookups:
     of: Mapping[int, PinLookup] = field(default_factory=dict)
-    """Key: the question's position in `plan.asked`."""
+    """Key: the question's position in `plan.searched`."""
     note: StageNote | None = None
     why: Degradation | None = None
     """Why it is not known whether they are there."""
@@ -37,7 +37,7 @@ def look_up(resources: Resources, answers: BranchAnswers, deadline: Deadline) ->
     if not any(ranking.pinned for ranking in plan.rules.values()):
         return PinLookups()
     missing_at: dict[int, list[str]] = {}
-    for position in range(len(plan.asked)):
+    for position in range(len(plan.searched)):
         rankings = [ranking_of(branch_result, position) for branch_result in answers.branch_results.values()]
         if missing := not_found(
             rules_at(plan, position), [ranking for ranking in rankings if ranking is not None]

@@ -50,7 +50,7 @@ def complete(
     resources: Resources, answers: BranchAnswers, method_of: Callable[[str], Method], deadline: Deadline
 ) -> ScoreBackfill:
     """One call to each store for the vectors of all questions, and one for the texts of each branch."""
-    if not answers.plan.asked or not any(side.complete_scores for side in answers.plan.sides):
+    if not answers.plan.searched or not any(side.complete_scores for side in answers.plan.sides):
         return ScoreBackfill()
     started_s = time.monotonic()
     gaps = list(_gaps(answers, method_of))
@@ -62,7 +62,7 @@ def complete(
             _score(resources, answers.plan.namespace, alike, left_s)
         except Exception as error:
             failure = failure or failure_of(error, "no scores", store=alike[0].branch.store)
-    by_question: list[dict[str, Mapping[str, float]]] = [{} for _ in answers.plan.asked]
+    by_question: list[dict[str, Mapping[str, float]]] = [{} for _ in answers.plan.searched]
     for gap in gaps:
         by_question[gap.position][gap.branch.name] = gap.scores
     count, scored = sum(len(gap.passage_ids) for gap in gaps), sum(len(gap.scores) for gap in gaps)
@@ -73,13 +73,13 @@ def complete(
 
 
 def _gaps(answers: BranchAnswers, method_of: Callable[[str], Method]) -> Iterator[_Gap]:
-    for position in range(len(answers.plan.asked)):
+    for position in range(len(answers.plan.searched)):
         missing = missing_scores(answers, position, method_of)
         for branch in answers.plan.branches:
             ranking = ranking_of(answers.branch_results.get(branch.name), position)
             ids = missing.get(branch.name)
-            if ids and ranking is not None and ranking.asked is not None:
-                yield _Gap(position, branch, ranking.asked, ids)
+            if ids and ranking is not None and ranking.query_inputs is not None:
+                yield _Gap(position, branch, ranking.query_inputs, ids)
 
 
 def _by_call(gaps: Sequence[_Gap]) -> list[list[_Gap]]:

@@ -57,7 +57,7 @@ def look_up(
     resources: Resources, request: Request, plan: Plan, stored: Mapping[str, bytes | None] | None = None
 ) -> CacheLookup:
     """`stored` is what the cache has under the keys, if it was read."""
-    if not plan.cacheable or not plan.asked:
+    if not plan.cacheable or not plan.searched:
         return CacheLookup(StageNote(Stage.CACHE, StageStatus.SKIPPED, detail=Reason.RULE))
     begun_s = monotonic()
     keys = question_keys(request, plan)
@@ -106,7 +106,7 @@ def question_keys(request: Request, plan: Plan) -> dict[int, str]:
             if (rules := plan.rules.get(index))
             else resolved,
         )
-        for index in plan.asked
+        for index in plan.searched
     }
 
 

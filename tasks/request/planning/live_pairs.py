@@ -73,7 +73,7 @@ def shadow_of(ended: Ended, declared: Shadow) -> Request | None:
     plan = ended.plan or {}
     if (
         plan.get("configuration") != declared.a
-        or plan.get("asked") != [0]
+        or plan.get("searched") != [0]
         or plan.get("rival") is not None
         or ended.by not in _SEARCHED
         or ended.answer["status"] not in (Status.COMPLETE, Status.DEGRADED)

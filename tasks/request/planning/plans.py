@@ -266,7 +266,7 @@ def resolve(
         rules=changes,
         rules_version=rules.version if rules else None,
         spare=spare,
-        asked=asked,
+        searched=asked,
         now=request.now or accepted_at.isoformat(),
         cacheable=_is_cacheable(request, rival),
         rival=rival and FusionPlan(**{name: getattr(rival, name) for name in FusionPlan.model_fields}),
@@ -289,7 +289,7 @@ def built(
     return plan.model_copy(
         update={
             "branches": branches,
-            "asked": tuple(index for index in plan.asked if index not in lookup.cached),
+            "searched": tuple(index for index in plan.searched if index not in lookup.cached),
             "cached": lookup.cached,
             "degraded": tuple(why.to_wire() for why in missing.values()),
             "stages": (*plan.stages, *stages),

@@ -39,7 +39,10 @@ class Watched:
 
     def asked(self) -> Request:
         request = self.real.accepted(*BRANCHES)
-        plan = {"asked": [0], "branches": [{"name": name, "kind": name, "queue": name} for name in BRANCHES]}
+        plan = {
+            "searched": [0],
+            "branches": [{"name": name, "kind": name, "queue": name} for name in BRANCHES],
+        }
         self.real.redis.hset(entry_key(request.request_id), "plan", to_json(plan))
         return request
 

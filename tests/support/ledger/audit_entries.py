@@ -45,7 +45,7 @@ def make_plan(request: Request, **values: Any) -> Plan:
             "k": 60,
             "generation": 7,
             "models": {"embedder": "minilm-fp32"},
-            "asked": tuple(range(len(request.questions))),
+            "searched": tuple(range(len(request.questions))),
             "now": "2026-11-01T12:00:00+00:00",
             "finish_reserve_ms": 60,
             "fusion_reserve_ms": 160,

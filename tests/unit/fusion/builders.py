@@ -61,7 +61,7 @@ def plan(branches: Sequence[BranchPlan] | None = None, **fields: Any) -> Plan:
         "method": "rrf",
         "k": 60,
         "generation": 1,
-        "asked": (0,),
+        "searched": (0,),
         "now": NOW,
         "finish_reserve_ms": 60,
         "fusion_reserve_ms": 100,

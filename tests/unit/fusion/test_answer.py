@@ -38,7 +38,8 @@ def fields(
 ) -> dict[str, Any]:
     planned, given = planned or plan(), THREE if given is None else given
     fused = {
-        index: fuse_question(planned, given, position, asked) for position, index in enumerate(planned.asked)
+        index: fuse_question(planned, given, position, asked)
+        for position, index in enumerate(planned.searched)
     }
     found = BranchAnswers(asked, planned, given, rest.pop("absent", {}))
     pages = Pages(fused, rest.pop("texts", TEXTS), rest.pop("stages", ()), rest.pop("degraded", ()))
@@ -181,7 +182,7 @@ def test_a_branch_that_answered_too_few_questions_is_an_invalid_answer() -> None
         "bm25": BranchResult("bm25", "ok", rankings=two),
         "vector": BranchResult("vector", "ok", rankings=two[:1]),
     }
-    planned = plan((branch("bm25"), branch("vector")), asked=(0, 1))
+    planned = plan((branch("bm25"), branch("vector")), searched=(0, 1))
     assert fields(Request(questions=("one", "two")), planned, given)["degraded"] == [
         {"where": "search.vector", "reason": "invalid_answer", "detail": "answered 1 of 2 questions"}
     ]
@@ -232,17 +233,17 @@ def test_an_empty_question_is_skipped_beside_others_that_are_answered() -> None:
     built = fields(asked)
     assert [one["status"] for one in built["questions"]] == ["complete", "skipped"]
     assert built["status"] == "complete"
-    assert fields(request(""), plan(asked=()))["status"] == "skipped"
-    assert fields(request(needs_retrieval=False), plan(asked=()))["status"] == "skipped"
+    assert fields(request(""), plan(searched=()))["status"] == "skipped"
+    assert fields(request(needs_retrieval=False), plan(searched=()))["status"] == "skipped"
 
 
 def test_a_cached_question_is_answered_beside_the_searched_ones_and_alone_no_branch_is_missing() -> None:
     known = fields(request())["questions"][0]
-    partly = fields(Request(questions=("known", "notice period")), plan(asked=(1,), cached={0: known}))
+    partly = fields(Request(questions=("known", "notice period")), plan(searched=(1,), cached={0: known}))
     assert partly["questions"][0] == {**known, "text": "known"}
     assert partly["questions"][1]["hits"] == known["hits"]
     assert partly["cached"] is False
-    whole = fields(request(), plan(asked=(), cached={0: known}), {}, texts={})
+    whole = fields(request(), plan(searched=(), cached={0: known}), {}, texts={})
     assert (whole["cached"], whole["status"], whole["degraded"], whole["stages"]) == (
         True,
         "complete",
@@ -282,7 +283,7 @@ def test_warnings_of_plan_and_rankings_appear_once_each() -> None:
 
 def test_the_stages_of_several_questions_are_added_up_with_the_worst_status() -> None:
     two = {"bm25": BranchResult("bm25", "ok", rankings=(Ranking((hit("a"), hit("b"))), Ranking((hit("b"),))))}
-    built = fields(Request(questions=("one", "two")), plan((branch("bm25"),), asked=(0, 1)), two)
+    built = fields(Request(questions=("one", "two")), plan((branch("bm25"),), searched=(0, 1)), two)
     [fuse] = [one for one in built["stages"] if one["stage"] == "fuse"]
     assert (fuse["n_in"], fuse["n_out"]) == (3, 3)
     notes = [StageNote("fold", "ok", 1.5, 4), StageNote("fold", "partial", 2.0, 3, 2, detail="cut")]

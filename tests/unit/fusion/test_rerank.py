@@ -110,7 +110,7 @@ def test_hits_below_the_coarse_list_stay_with_a_normalised_score_of_zero() -> No
 
 
 def test_the_best_hit_of_every_question_is_reranked_before_any_second_hit() -> None:
-    planned = plan(ONE, rerank=RERANK, asked=(0, 2))
+    planned = plan(ONE, rerank=RERANK, searched=(0, 2))
     first = fuse_question(planned, branch_results(bm25=[hit("a"), hit("b")]), 0, request())
     second = fuse_question(planned, branch_results(bm25=[hit("c")]), 0, request())
     found = candidates({0: first, 2: second}, depth=2)

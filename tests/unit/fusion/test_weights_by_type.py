@@ -20,7 +20,7 @@ def test_the_weights_of_the_questions_type_replace_those_of_the_branches() -> No
     assert _first("error E4711", identifier=lexical) == "lexical"
     assert _first("how do I leave?", identifier=lexical) == "dense"
     # Each question has those of its own type, and a branch that the type does not name keeps its own.
-    asked = plan(BRANCHES, weights_by_type={"identifier": {"bm25": 0.9}}, asked=(1,))
+    asked = plan(BRANCHES, weights_by_type={"identifier": {"bm25": 0.9}}, searched=(1,))
     both = Request(questions=("how do I leave?", "error E4711"), request_id="r1")
     hits = fuse_question(asked, FOUND, 0, both).hits
     assert {hit.document_id: one.weight for hit in hits for one in hit.branches.values()} == {

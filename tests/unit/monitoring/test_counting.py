@@ -14,7 +14,7 @@ OK = {"status": "ok", "rankings": []}
 
 
 def ended(status: str = "complete", by: str = "fusion", took_ms: int = 40, **changes: Any) -> Ended:
-    plan = {"asked": [0], "branches": [{"name": "bm25"}, {"name": "vector"}], "cacheable": True}
+    plan = {"searched": [0], "branches": [{"name": "bm25"}, {"name": "vector"}], "cacheable": True}
     stages = [{"stage": "search.bm25", "ms": 12.5, "start_ms": 4}]
     answer = {"status": status, "stages": stages, "degraded": [], **changes.pop("answer", {})}
     given = {
@@ -54,7 +54,7 @@ def test_a_bound_belongs_to_its_bucket_and_the_last_bucket_has_none(took_ms: int
         ({}, "miss"),
         ({"by": "cache", "answer": {"cached": True}, "plan": None}, "hit"),
         ({"by": "leader"}, "in_flight"),
-        ({"plan": {"asked": [0], "branches": [], "cacheable": False}}, "bypass"),
+        ({"plan": {"searched": [0], "branches": [], "cacheable": False}}, "bypass"),
         ({"by": "planner", "plan": None}, "unanswered"),
     ],
 )
@@ -64,7 +64,7 @@ def test_each_question_is_counted_by_where_its_answer_came_from(changes: dict[st
 
 
 def test_no_text_of_a_caller_becomes_a_label() -> None:
-    plan = {"asked": [0], "branches": [{"name": "evil|x"}]}
+    plan = {"searched": [0], "branches": [{"name": "evil|x"}]}
     degraded = [{"where": "search.me", "reason": "because"}, {"where": "a\nb", "reason": "timeout"}]
     stages = [{"stage": "search.evil|x", "ms": 1, "start_ms": 1}]
     evil = ended("mine", plan=plan, answer={"degraded": degraded, "stages": stages})

@@ -19,7 +19,7 @@ ENDED = Ended(
     1_040,
     "fusion",
     request={"correlation_id": "order-17", "namespace": "docs", "questions": [{"text": "Who is Ada?"}]},
-    plan={"asked": [0], "branches": [{"name": "bm25"}, {"name": "vector"}]},
+    plan={"searched": [0], "branches": [{"name": "bm25"}, {"name": "vector"}]},
     answer={
         "status": "degraded",
         "degraded": [{"where": "search.vector", "reason": "timeout", "detail": "Who is Ada?"}],

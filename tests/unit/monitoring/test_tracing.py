@@ -18,7 +18,7 @@ ACCEPTED_MS = 1_795_402_084_000
 
 
 PLAN = {
-    "asked": [0],
+    "searched": [0],
     "method": "rrf",
     "branches": [{"name": name, "queue": f"chorale.{name}"} for name in ("bm25", "vector")],
 }

@@ -103,7 +103,7 @@ def test_a_page_chosen_among_hits_that_the_reranker_had_no_time_for_is_not_cache
 def test_a_line_has_no_warnings_of_the_lines_that_were_answered_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_plan = plan((branch("bm25"),), asked=(0, 1), warnings=("the plan says",))
+    of_plan = plan((branch("bm25"),), searched=(0, 1), warnings=("the plan says",))
     with_shop = Ranking((hit("a"),), texts=texts("a", shop="north"))
     without = Ranking((hit("b"),), texts=texts("b"))
     lines = [
@@ -122,7 +122,7 @@ def test_each_line_has_the_time_of_a_reranker_that_a_request_of_its_own_would_ha
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """400 ms are enough for three pairs (some of it goes to the snippets), and 3 x 400 ms for eleven."""
-    of_plan = plan((branch("bm25"),), asked=(0, 1, 2), rerank=RERANK, fusion_reserve_ms=560)
+    of_plan = plan((branch("bm25"),), searched=(0, 1, 2), rerank=RERANK, fusion_reserve_ms=560)
     ids = ["d1", "d2", "d3"]
     ranking = Ranking(tuple(hit(id_) for id_ in ids), texts=texts(*ids))
     lines = [Line(at, str(at), {"questions": [{"text": f"tea {at}"}], "cache": "bypass"}) for at in (1, 2, 3)]

@@ -37,7 +37,7 @@ SERVING = resources(FakeRedis(SERVED + "chorale.bulk"))
 def planned(questions: Any, of: Any = SERVING, **options: Any) -> Plan:
     request = make_request(questions, **options)
     plan = plan_of(request)
-    return plan.model_copy(update={"branches": placed_branches(of, request, plan, plan.asked)})
+    return plan.model_copy(update={"branches": placed_branches(of, request, plan, plan.searched)})
 
 
 def with_documents(count: int) -> list[dict[str, Any]]:
@@ -101,8 +101,8 @@ def test_without_a_bulk_worker_a_costly_request_is_as_any_other(redis: FakeRedis
 def test_questions_that_the_cache_answers_cost_nothing() -> None:
     request = make_request(cast(Any, with_documents(64)))
     plan = plan_of(request)
-    whole_s = longest_step_s(SERVING, request, plan, plan.asked)
-    assert longest_step_s(SERVING, request, plan, plan.asked[:2]) < whole_s / 30
+    whole_s = longest_step_s(SERVING, request, plan, plan.searched)
+    assert longest_step_s(SERVING, request, plan, plan.searched[:2]) < whole_s / 30
     assert longest_step_s(SERVING, request, plan, ()) == 0
 
 

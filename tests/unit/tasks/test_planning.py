@@ -70,8 +70,8 @@ def test_rewrites_that_no_branch_searches_are_named() -> None:
 
 
 def test_only_questions_with_a_text_are_searched_and_none_without_retrieval() -> None:
-    assert plan_of(make_request(["bread", "", " \n", "water"])).asked == (0, 3)
-    assert plan_of(make_request(["bread", "water"], needs_retrieval=False)).asked == ()
+    assert plan_of(make_request(["bread", "", " \n", "water"])).searched == (0, 3)
+    assert plan_of(make_request(["bread", "water"], needs_retrieval=False)).searched == ()
 
 
 def test_a_question_with_more_words_than_bm25_searches_is_a_warning() -> None:

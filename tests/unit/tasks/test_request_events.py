@@ -24,7 +24,7 @@ def ended(status: str = "complete", **changes: Any) -> Ended:
         "degraded": [],
         **changes.pop("answer", {}),
     }
-    plan = {"asked": [0], "branches": [{"name": "bm25", "kind": "bm25"}]}
+    plan = {"searched": [0], "branches": [{"name": "bm25", "kind": "bm25"}]}
     request = {"namespace": "docs", "timeout_s": 2.0, "questions": [{"text": "Who pays?"}]}
     given = {"plan": plan, "branch_results": {"bm25": BRANCH_RESULT}, **changes}
     return Ended("r", ACCEPTED_MS, ACCEPTED_MS + 40, "fusion", request, answer=answer, **given)
@@ -172,7 +172,7 @@ def test_a_branch_that_nobody_took_has_not_started() -> None:
 
 
 def test_a_request_that_was_answered_without_its_branches_has_no_children() -> None:
-    cached = ended(plan={"asked": [], "branches": [{"name": "bm25", "kind": "bm25"}]})
+    cached = ended(plan={"searched": [], "branches": [{"name": "bm25", "kind": "bm25"}]})
     ((_, request),) = events(cached)
     assert literal_eval(request["result"]) == {
         "status": "complete",

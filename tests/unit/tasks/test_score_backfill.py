@@ -21,8 +21,8 @@ from tasks.wiring.pipeline import BUILT_IN
 from tests.unit.fusion.builders import branch, hit, plan, request
 
 EAST, NORTH = np.array([1, 0], np.float32), np.array([0, 1], np.float32)
-LEXICAL = Ranking((hit("a", score=5.0), hit("b", score=2.0)), asked=QueryInputs({"pear": 1.0}))
-DENSE = Ranking((hit("c", score=0.9),), asked=QueryInputs.by_vectors([EAST]))
+LEXICAL = Ranking((hit("a", score=5.0), hit("b", score=2.0)), query_inputs=QueryInputs({"pear": 1.0}))
+DENSE = Ranking((hit("c", score=0.9),), query_inputs=QueryInputs.by_vectors([EAST]))
 
 
 class Store:
@@ -50,7 +50,7 @@ def done(
 ) -> ScoreBackfill:
     found = BranchAnswers(
         request(),
-        plan([branch("bm25"), branch("vector")], method="dbsf", asked=tuple(asked), complete_scores=True),
+        plan([branch("bm25"), branch("vector")], method="dbsf", searched=tuple(asked), complete_scores=True),
         {
             name: BranchResult(name, "ok", rankings=tuple(given))
             for name, given in (rankings or {"bm25": [LEXICAL], "vector": [DENSE]}).items()
@@ -68,7 +68,7 @@ def test_vectors_by_id_give_cosines_and_a_store_of_texts_gives_bm25() -> None:
     assert (note.stage, note.status, note.n_in, note.n_out) == ("score", "ok", 3, 2)
     assert completed.why is None
     # Of several vectors the best cosine counts, and a store that cannot score texts is no failure.
-    several = Ranking(DENSE.hits, asked=QueryInputs.by_vectors([EAST, NORTH]))
+    several = Ranking(DENSE.hits, query_inputs=QueryInputs.by_vectors([EAST, NORTH]))
     by_vectors = done(Store(), bm25=[LEXICAL], vector=[several])
     [scores] = by_vectors.scores
     assert not scores["bm25"]
@@ -123,7 +123,7 @@ def test_no_store_is_asked_when_the_time_is_over() -> None:
     ],
 )
 def test_vectors_that_do_not_fit_cost_only_their_branch(asked: QueryInputs) -> None:
-    found = done(TextStore(), bm25=[LEXICAL], vector=[Ranking(DENSE.hits, asked=asked)])
+    found = done(TextStore(), bm25=[LEXICAL], vector=[Ranking(DENSE.hits, query_inputs=asked)])
     assert found.scores == [{"bm25": {"c#0": 4.0}, "vector": {}}]
     assert found.why is not None
 

@@ -102,7 +102,7 @@ def test_a_share_of_the_requests_has_a_shadow_always_the_same_ones() -> None:
         ({"status": "failed"}, False),
         ({"status": "cancelled"}, False),
         ({"by": "leader"}, False),
-        ({"plan": {"asked": (), "cached": {0: {}}}, "by": "cache"}, False),
+        ({"plan": {"searched": (), "cached": {0: {}}}, "by": "cache"}, False),
         ({"plan": {"rival": plan_of(make_request("bread"))}}, False),
     ],
 )
@@ -129,7 +129,7 @@ def test_each_branch_of_a_shadow_waits_for_a_bulk_worker_as_long_as_the_request_
     )
     shadowed = PIPELINE.default_configuration
     resources = SimpleNamespace(pipeline=replace(PIPELINE, shadow=Shadow(a="bm25", b=shadowed, share=1)))
-    branches = placed_branches(cast(Any, resources), request, limited, limited.asked)
+    branches = placed_branches(cast(Any, resources), request, limited, limited.searched)
     assert {(branch.queue, branch.is_costly, branch.limit_ms) for branch in branches} == {
         ("chorale.bulk", True, 60_000)
     }

@@ -133,8 +133,8 @@ def test_candidates_come_back_hit_for_hit_and_bit_for_bit() -> None:
     "brought",
     [
         {"texts": {"a#0": PassageText("a#0", "a", "Xylophones", "", "zeppelin", {})}},
-        {"asked": QueryInputs({"xylophone": 1.0})},
-        {"asked": QueryInputs(vectors=(b"zeppelin",))},
+        {"query_inputs": QueryInputs({"xylophone": 1.0})},
+        {"query_inputs": QueryInputs(vectors=(b"zeppelin",))},
     ],
 )
 def test_texts_that_came_with_their_hits_are_not_kept(brought: dict[str, Any]) -> None:
@@ -208,12 +208,12 @@ def test_completed_scores_stand_with_the_rankings_that_they_complete() -> None:
 
 def test_cached_questions_are_marked_and_no_branch_is_expected() -> None:
     request = make_request("known", "asked")
-    plan = make_plan(request, asked=(1,), cached={0: {"hits": []}})
+    plan = make_plan(request, searched=(1,), cached={0: {"hits": []}})
     found = rows(make_entry(request, plan=plan))
     assert [row["cached"] for row in found.questions] == [True, False]
     assert len(found.branches) == 3
     assert "cached" not in found.request["plan"]
-    everything_known = make_plan(request, asked=(), cached={0: {}, 1: {}})
+    everything_known = make_plan(request, searched=(), cached={0: {}, 1: {}})
     assert rows(make_entry(request, plan=everything_known, by="cache")).branches == []
 
 
