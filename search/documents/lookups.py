@@ -44,13 +44,14 @@ _TEXTS = f"""
 """
 _VECTORS = f"SELECT p.passage_id, p.vector {_OF_PASSAGES}"
 _RIDS = f"SELECT p.passage_id, p.rid {_OF_PASSAGES}"
+# Ended versions too: with a condition on `ended` PostgreSQL would read and sort the whole table for each portion.
 _ENTRIES = """
-    SELECT d.document_id, p.passage_id, d.revision FROM (
-        SELECT * FROM chorale_document WHERE namespace_id = ? AND document_id > ? AND +ended IS NULL
-        ORDER BY document_id LIMIT 1000
+    SELECT d.document_id, p.passage_id, d.revision, d.sequence, d.ended FROM (
+        SELECT * FROM chorale_document WHERE namespace_id = ? AND (document_id, sequence) > (?, ?)
+        ORDER BY document_id, sequence LIMIT 1000
     ) d LEFT JOIN chorale_passage p
-    ON p.namespace_id = d.namespace_id AND p.document_id = d.document_id AND +p.sequence = d.sequence
-    ORDER BY d.document_id
+    ON p.namespace_id = d.namespace_id AND p.document_id = d.document_id AND +p.sequence = d.sequence AND d.ended IS NULL
+    ORDER BY d.document_id, d.sequence
 """
 _REVISIONS = "SELECT document_id, revision FROM chorale_document WHERE namespace_id = ? AND +ended IS NULL"
 _STATES = """
@@ -160,10 +161,10 @@ def held(
 
 def entries(connection: SqlConnection, namespace_id: int) -> Iterator[Entry]:
     """In the order of the documents' ids; reads a thousand documents at once."""
-    after = ""
-    while portion := [Entry(*row) for row in connection.execute(_ENTRIES, (namespace_id, after))]:
-        yield from portion
-        after = portion[-1].document_id
+    document_id, sequence = "", 0
+    while portion := connection.execute(_ENTRIES, (namespace_id, document_id, sequence)).fetchall():
+        yield from (Entry(*entry) for *entry, _, ended in portion if ended is None)
+        document_id, _, _, sequence, _ = portion[-1]
 
 
 def namespaces(connection: SqlConnection) -> list[NamespaceState]:
