@@ -106,7 +106,7 @@ def test_the_profile_small_is_one_container_that_answers(podman: Podman) -> None
         until(lambda: podman.is_healthy(container("small")), LIMIT_S)
         cli(podman, "small", "index", "/documents", "--namespace", "docs")
         said = cli(podman, "small", "search", "How do I limit what a key may read?", "--namespace", "docs")
-        assert re.search(r"^complete · 10 hits", said, re.MULTILINE), said
+        assert re.search(r"^complete · 5 hits", said, re.MULTILINE), said
     finally:
         podman.compose("down", "--volumes", profile="small")
 
@@ -138,7 +138,7 @@ def redis_url() -> str:
 def test_every_service_becomes_healthy_and_documents_are_indexed_and_searched(whole: Podman) -> None:
     operator(whole, "index", "/documents", "--namespace", NAMESPACE)
     said = operator(whole, "search", "How do I limit what a key may read?", "--namespace", NAMESPACE)
-    assert re.search(r"^complete · 10 hits", said, re.MULTILINE), said
+    assert re.search(r"^complete · 5 hits", said, re.MULTILINE), said
     assert "nothing to mend" in operator(whole, "doctor")
 
 
