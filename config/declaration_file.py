@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import yaml
 from pydantic import ValidationError
 
 Keys = tuple[str, ...]
+_MOST_CHARACTERS = 100_000
+"""Which PyYAML reads in about a second."""
 _PART = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
 _DOTTED = rf"{_PART}(?:\s*\.\s*{_PART})*"
 _HEADER = re.compile(rf"\s*\[\[?\s*({_DOTTED})\s*\]")
@@ -93,13 +96,20 @@ def is_yaml(file: Path) -> bool:
 
 def read_table(file: Path, text: str) -> Any:
     """Raises WrongSyntax."""
+    if len(text) > _MOST_CHARACTERS:
+        raise WrongSyntax(f"has {len(text):,} characters, of at most {_MOST_CHARACTERS:,}", 1)
     return _from_yaml(text) if is_yaml(file) else _from_toml(text)
 
 
 def line_of(file: Path, text: str, path: Keys) -> int:
     """The line, from 1, of the key or table at `path`, else of the nearest table around it, else 1."""
-    lines = dict(_yaml_keys(yaml.compose(text, Loader)) if is_yaml(file) else reversed([*_toml_keys(text)]))
+    lines = _lines(text, is_yaml(file))
     return next((lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in lines), 1)
+
+
+@lru_cache(maxsize=1)
+def _lines(text: str, is_yaml: bool) -> Mapping[Keys, int]:
+    return dict(_yaml_keys(yaml.compose(text, Loader)) if is_yaml else reversed([*_toml_keys(text)]))
 
 
 def _from_toml(text: str) -> dict[str, Any]:
@@ -110,6 +120,8 @@ def _from_toml(text: str) -> dict[str, Any]:
         line = int(place[1]) if place else len(text.splitlines())
         message = str(error)[: place.start()] if place else str(error)
         raise WrongSyntax(f"not valid TOML: {message}", line) from error
+    except RecursionError:
+        raise WrongSyntax("not valid TOML: nested too deeply", 1) from None
 
 
 def _from_yaml(text: str) -> Any:

@@ -31,6 +31,11 @@ RELATIONS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationship
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
 
+_MOST_PARTS = 10_000
+_FREE_BYTES = 1_000_000
+_MOST_TIMES = 100
+"""What a part may claim to be larger than in the archive, beyond `_FREE_BYTES`.  Real parts are up to about 20 times larger."""
+
 PartOf = Callable[[str], bytes | None]
 """Reads a part by the name of a relation to it; None if there is no such part in the file."""
 
@@ -48,7 +53,7 @@ class Package:
 def package_of(file: OpenFile, options: ReadOptions) -> Package:
     """Raises Unreadable for locked, old and damaged files, and for those with macros or entities.
 
-    Sizes are not checked: the limits of the parser's process end a ZIP bomb.
+    The sizes that parts claim are checked before a part is unpacked, which gives no more than them.
     """
     raw = read_bytes(file, max_bytes=options.max_file_bytes)
     if raw.startswith(_OLE):
@@ -57,7 +62,7 @@ def package_of(file: OpenFile, options: ReadOptions) -> Package:
     content = io.BytesIO(raw)
     try:
         with zipfile.ZipFile(content) as archive:
-            _check_parts(archive)
+            _check_parts(archive, len(raw))
             content = _readable(archive, content)
             core = "docProps/core.xml"
             properties = archive.read(core) if core in archive.namelist() else b"<none/>"
@@ -72,8 +77,15 @@ def package_of(file: OpenFile, options: ReadOptions) -> Package:
     return Package(content, title.strip(), *properties_as_metadata(author, dates, options.fields))
 
 
-def _check_parts(archive: zipfile.ZipFile) -> None:
-    for part in archive.infolist():
+def _check_parts(archive: zipfile.ZipFile, file_bytes: int) -> None:
+    if len(parts := archive.infolist()) > _MOST_PARTS:
+        why = f"it has {len(parts):,} parts, of at most {_MOST_PARTS:,}"
+        raise Unreadable(NotIndexed.OVER_LIMIT, why)
+    for part in parts:
+        packed = min(part.compress_size, file_bytes)
+        if part.file_size > max(_FREE_BYTES, _MOST_TIMES * packed):
+            claim = f"{part.filename} claims {part.file_size:,} bytes in {packed:,}"
+            raise Unreadable(NotIndexed.OVER_LIMIT, f"{claim}, more than {_MOST_TIMES} times as many")
         if part.filename.endswith("vbaProject.bin"):
             raise Unreadable(NotIndexed.MALFORMED, "it has macros; save it without them")
         if part.filename.endswith((".xml", ".rels")):
@@ -132,7 +144,10 @@ class SheetParts:
         self._names = {name.casefold(): name for name in self._archive.namelist()}
         book = next(part for kind, part in self._relations("").values() if kind.endswith("/officeDocument"))
         parts = self._relations(book)
-        sheets = (each for each in _tree(self._archive, book).iter() if each.tag.endswith("}sheet"))
+        sheets = [each for each in _tree(self._archive, book).iter() if each.tag.endswith("}sheet")]
+        if len(sheets) > len(self._names):
+            why = f"it claims {len(sheets):,} sheets, and has {len(self._names):,} parts"
+            raise Unreadable(NotIndexed.OVER_LIMIT, why)
         self._parts = {each.get("name", ""): parts[each.get(f"{RELATIONS}id", "")][1] for each in sheets}
 
     def open(self, sheet: str) -> IO[bytes]:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any
@@ -95,35 +96,36 @@ def _header(cells: list[str], options: ReadOptions) -> list[str]:
         columns = ", ".join(repr(name[:40]) for name in names[:10])
         why = f"its first line has no column {text_column!r}; it has: {columns}; map the field `text` to one"
         raise Unreadable(NotIndexed.MALFORMED, why)
-    repeated = {name for name in names if name and names.count(name) > 1}
+    repeated = {name for name, count in Counter(names).items() if name and count > 1}
     if repeated & {options.fields.get(name, name) for name in FIELDS}:
         raise Unreadable(NotIndexed.MALFORMED, "two columns have the same name")
     if not isinstance(_value(next(filter(None, names), "")), str):
         return [""] * len(names)
-    return [
-        f"{name} {names[: place + 1].count(name)}" if name in repeated else name
-        for place, name in enumerate(names)
-    ]
+    so_far = Counter[str]()
+    for place, name in enumerate(names):
+        so_far[name] += 1
+        names[place] = f"{name} {so_far[name]}" if name in repeated else name
+    return names
 
 
 def _record(header: list[str], cells: list[str], options: ReadOptions, line: int) -> Iterator[Record | Fault]:
-    # Many programs leave out the empty cells at the end of a row, or add some.
-    cells += [""] * (len(header) - len(cells))
+    # Many programs leave out the empty cells at the end of a row, or add some.  A short row takes no time for the columns that
+    # it lacks, which may be a million.
     while len(cells) > len(header) and not cells[-1].strip():
         cells.pop()
-    if len(cells) != len(header):
+    if len(cells) > len(header):
         yield Fault(NotIndexed.MALFORMED, f"{len(cells)} columns, and {len(header)} in the header", line)
     elif any("\ud800" <= character <= "\udfff" for cell in cells for character in cell):
         yield Fault(NotIndexed.NOT_UTF8, "not UTF-8", line)
     else:
         texts = {options.fields.get(name, name) for name in _TEXTS} | {"metadata"}
-        named = [(name, cell) for name, cell in zip(header, cells, strict=True) if name]
+        named = [(name, cell) for name, cell in zip(header, cells, strict=False) if name]
         row: dict[str, Any] = {name: cell if name in texts else _value(cell) for name, cell in named}
         if (metadata := row.pop("metadata", "").strip()) and not _is_object(metadata):
             yield Fault(NotIndexed.MALFORMED, "metadata: not a JSON object", line)
             return
         row["metadata"] = json.loads(metadata) if metadata else None
-        unnamed = [cell for name, cell in zip(header, cells, strict=True) if not name]
+        unnamed = [cell for name, cell in zip(header, cells, strict=False) if not name]
         shown = {**dict(named), "": unnamed}
         yield from record_of(with_text(row, options.fields, shown=shown), options.fields, line=line)
 

@@ -7,14 +7,12 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, takewhile, zip_longest
 from typing import Any
 
-from ingest.formats.excel_cells import Cell, Layout, shown
+from ingest.formats.excel_cells import Cell, Layout, refuse_more_than, shown
 from ingest.formats.office_drawings import texts_of_shapes
 from ingest.office import SheetParts, blocks_as_text, package_of, row
-from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable, missing_package
+from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
 from models.not_indexed import NotIndexed
 
-_MOST_CELLS = 5_000_000
-"""Of a sheet, with those that merged cells cover."""
 _ROWS_AHEAD = 10
 """Names of columns may stand this many rows below the first row of a sheet's notes."""
 
@@ -26,10 +24,10 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     except ImportError:
         raise missing_package("openpyxl", "Excel", "office") from None
     package = package_of(file, options)
+    parts = SheetParts(package.content)
     workbook = load_workbook(package.content, read_only=True, data_only=True)
     sections: list[str] = []
     hidden: list[str] = []
-    parts = SheetParts(package.content)
     for sheet in workbook.worksheets:
         sheet.reset_dimensions()  # the declared size may be a billion empty cells
         title = " ".join(sheet.title.split())
@@ -61,8 +59,7 @@ def _cells(rows: Iterable[tuple[Any, ...]], layout: Layout) -> Iterator[list[Cel
     for number, cells in enumerate(rows, start=1):
         merged = layout.merged_columns(number)
         count += len(cells) + len(merged)
-        if count > _MOST_CELLS:
-            raise Unreadable(NotIndexed.OVER_LIMIT, f"a sheet has more than {_MOST_CELLS:,} cells")
+        refuse_more_than(count)
         values = [Cell(shown(cell.value, cell.number_format), isinstance(cell.value, str)) for cell in cells]
         for column in merged:
             values += [Cell()] * (column - len(values))

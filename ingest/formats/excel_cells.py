@@ -19,6 +19,7 @@ _ONLY_ZEROS = re.compile(r"0[0 ()/-]*0")
 _MORE_DECIMALS = 2
 """A number is written with this many decimals more than its number format shows."""
 _MOST_ROWS, _MOST_COLUMNS = 1_048_576, 16_384
+_MOST_CELLS = 5_000_000
 _REFERENCE = re.compile(r"([A-Z]+)(\d+):[A-Z]+(\d+)")
 
 
@@ -152,6 +153,14 @@ class Layout:
         parser = expat.ParserCreate()
         parser.StartElementHandler = start
         parser.ParseFile(sheet)
+        spans = ((first, min(last, row)) for first, each in self._spans.items() for _, last in each)
+        refuse_more_than(sum(max(last - first, 0) for first, last in spans))
+
+
+def refuse_more_than(cells: int) -> None:
+    """Raises Unreadable for more cells than a sheet may have, with those that merged cells cover."""
+    if cells > _MOST_CELLS:
+        raise Unreadable(NotIndexed.OVER_LIMIT, f"a sheet has more than {_MOST_CELLS:,} cells")
 
 
 def _column(letters: str) -> int:

@@ -26,6 +26,9 @@ _HAS_A_MEANING = frozenset("<>*_`[]#~|=-+\\")
 
 _LONGEST_YAML = 50_000
 """Characters; PyYAML needs a second for half a million."""
+_MOST_LINES = 1_000
+"""That are read one by one."""
+_DEEPEST = 50
 
 _TYPES = (
     ("bool", re.compile(r"true|True|TRUE|false|False|FALSE"), "tTfF"),
@@ -44,6 +47,9 @@ class _Yaml(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("aliases are not read")
+        # The scanner takes ever longer for a bracket within brackets.
+        if self.flow_level > _DEEPEST:
+            raise yaml.YAMLError(f"nested deeper than {_DEEPEST} levels")
         return super().compose_node(parent, index)
 
 
@@ -93,13 +99,14 @@ def _entries(block: str) -> tuple[dict[str, Any], list[str]]:
     if (entries := _yaml(block)) is not None:
         return entries, []
     entries, unread = {}, []
-    for line in block.split("\n"):
+    lines = block.split("\n")
+    for line in lines[:_MOST_LINES]:
         if entry := _ENTRY_LINE.match(line):
             parsed = _yaml(line)
             entries |= {entry[1]: entry[2] or ""} if parsed is None else parsed
         elif line.strip() and not line.lstrip().startswith("#"):
             unread.append(line.strip())
-    return _without_empty(entries), unread
+    return _without_empty(entries), unread + lines[_MOST_LINES : _MOST_LINES + 1]
 
 
 def _yaml(block: str) -> dict[str, Any] | None:

@@ -26,6 +26,8 @@ _APART = re.compile(r"((?<=[^\W\d_]{2})[´`]|(?<=[^\W\d_])[¨ˆ˜ˇ])([aeiouAEIO
 """A letter with its accent before it, as LaTeX draws both.  An acute accent behind one letter may be an apostrophe: `l´eau`."""
 _ACCENTS = dict(zip("´`¨ˆ˜ˇ", "\u0301\u0300\u0308\u0302\u0303\u030c", strict=True))
 _MOST_UNMAPPED = 0.1
+_FREE_PAGES, _LEAST_BYTES = 1_000, 20
+"""Beyond the free pages, a page takes at least these bytes of the file; the same page may stand in its tree in six."""
 _PAGE_BREAK, _BETWEEN_PAGES = "\f", "\n\n"
 _PASSWORD_FIELD = 1 << 13
 """The flag of a field whose value nobody sees."""
@@ -42,7 +44,11 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     texts: list[str] = []
     left_out: dict[NotIndexed, list[int]] = {NotIndexed.PICTURE_PAGES: [], NotIndexed.GARBLED_PAGES: []}
     try:
-        pdf = PdfDocument(read_bytes(file, max_bytes=options.max_file_bytes))
+        raw = read_bytes(file, max_bytes=options.max_file_bytes)
+        pdf = PdfDocument(raw)
+        if len(pdf) > max(_FREE_PAGES, len(raw) // _LEAST_BYTES):
+            why = f"it claims {len(pdf):,} pages in {len(raw):,} bytes"
+            raise Unreadable(NotIndexed.OVER_LIMIT, why)
         pdf.init_forms()
         for number in range(len(pdf)):
             text, reason = _page(pdf, pdf[number])

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from config import declaration_file
 from config.declaration_file import line_of
+from config.pipeline_reader import declared_queues
+from models.errors import WrongDeclaration
+from tasks.wiring.pipeline import load_pipeline
+from tests.support.pipelines.pipeline_files import BM25_ALONE
 
 TEXT = """\
 default = "a"
@@ -41,3 +47,40 @@ LINES = {
 @pytest.mark.parametrize("path", LINES)
 def test_a_key_is_found_by_its_line_or_else_by_the_line_of_its_table(path: str) -> None:
     assert line_of(Path("pipeline.toml"), TEXT, tuple(path.split())) == LINES[path]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"a = {'[' * 5_000}", "nested too deeply"),
+        (f"a = {'{a = ' * 5_000}", "nested too deeply"),
+        ("#" * 100_001, "has 100,001 characters, of at most 100,000"),
+    ],
+    ids=["brackets", "tables", "size"],
+)
+def test_a_file_that_is_deep_or_huge_is_refused_by_all_that_read_it(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(text)
+    for read in (load_pipeline, declared_queues):
+        with pytest.raises(WrongDeclaration, match=why):
+            read(file)
+
+
+def test_the_lines_of_a_file_are_read_once_for_a_thousand_mistakes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings = list[str]()
+    toml_keys = declaration_file._toml_keys
+
+    def counted(text: str) -> Iterator[tuple[declaration_file.Keys, int]]:
+        readings.append(text)
+        return toml_keys(text)
+
+    monkeypatch.setattr(declaration_file, "_toml_keys", counted)
+    file = tmp_path / "pipeline.toml"
+    file.write_text("".join(f"wrong{number} = 1\n" for number in range(1_000)) + BM25_ALONE)
+    with pytest.raises(WrongDeclaration, match="wrong999"):
+        load_pipeline(file)
+    assert len(readings) == 1

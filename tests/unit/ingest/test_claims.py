@@ -1,0 +1,158 @@
+"""Files of a few kilobytes that claim much are refused before they are walked, and their parser leaves no file behind."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docx import Document
+from openpyxl import Workbook
+from pptx import Presentation
+
+from ingest.formats import csv_rows, markdown
+from ingest.raw_documents import ReadOptions, Record, Skipped
+from ingest.read import read_documents
+from tests.support.office_files import with_part
+from tests.unit.ingest.test_parser_bombs import page_tree
+
+BODY, SHEETS = b"<w:body>", re.compile(rb"<sheet [^>]*/>")
+SHAPE = (
+    b'<p:sp><p:nvSpPr><p:cNvPr id="2" name="a"/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr/><p:txBody><a:bodyPr/>'
+    b"<a:p><a:r><a:t>a</a:t></a:r></a:p></p:txBody></p:sp>"
+)
+
+
+def part_of(path: Path, name: str) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        return archive.read(name)
+
+
+def word(path: Path, block: bytes) -> None:
+    Document().save(str(path))
+    name = "word/document.xml"
+    with_part(path, name, part_of(path, name).replace(BODY, BODY + block))
+
+
+def slides(path: Path, shape: bytes) -> None:
+    deck = Presentation()
+    deck.slides.add_slide(deck.slide_layouts[6])
+    deck.save(str(path))
+    name = "ppt/slides/slide1.xml"
+    with_part(path, name, part_of(path, name).replace(b"</p:spTree>", shape + b"</p:spTree>"))
+
+
+def book(path: Path) -> bytes:
+    Workbook().save(path)
+    return part_of(path, "xl/workbook.xml")
+
+
+def sheets(path: Path, count: int) -> None:
+    parts = book(path)
+    (sheet,) = SHEETS.findall(parts)
+    many = b"".join(sheet.replace(b'"Sheet"', b'"S%d"' % number) for number in range(count))
+    with_part(path, "xl/workbook.xml", parts.replace(sheet, many))
+
+
+def entries(path: Path, count: int) -> None:
+    book(path)
+    with zipfile.ZipFile(path, "a") as archive:
+        for number in range(count):
+            archive.writestr(f"{number}", b"")
+
+
+def test_what_a_small_file_claims_is_refused_with_the_figure_and_no_file_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary, folder = tmp_path / "temporary", tmp_path / "files"
+    temporary.mkdir()
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    word(folder / "paragraphs.docx", b"<w:p><w:r><w:t>a</w:t></w:r></w:p>" * 60_000)
+    word(folder / "tables.docx", b"<w:tbl><w:tr><w:tc>" * 1_000 + b"</w:tc></w:tr></w:tbl>" * 1_000)
+    slides(folder / "shapes.pptx", SHAPE * 15_000)
+    sheets(folder / "sheets.xlsx", 50)
+    entries(folder / "entries.xlsx", 10_001)
+    (folder / "pages.pdf").write_bytes(page_tree())
+    why = {Path(item.path).name: item.why for item in skipped_in(folder)}
+    expected = {
+        "paragraphs.docx": r"word/document\.xml claims 2,\d+,\d+ bytes in \d+,\d+, more than 100 times",
+        "tables.docx": "Excessive depth in document",
+        "shapes.pptx": r"ppt/slides/slide1\.xml claims 2,\d+,\d+ bytes in \d+,\d+, more than 100 times",
+        "sheets.xlsx": r"it claims 50 sheets, and has \d+ parts",
+        "entries.xlsx": r"it has 10,\d+ parts, of at most 10,000",
+        "pages.pdf": r"it claims 20,000 pages in \d+,\d+ bytes",
+    }
+    assert {name for name, reason in expected.items() if not re.search(reason, why.get(name, ""))} == set(), (
+        why
+    )
+    assert list(temporary.iterdir()) == []
+
+
+def skipped_in(folder: Path) -> list[Skipped]:
+    return [item for item in read_documents([folder], source="s") if isinstance(item, Skipped)]
+
+
+def test_spans_of_table_cells_are_not_unfolded(tmp_path: Path) -> None:
+    span = b'<w:tcPr><w:gridSpan w:val="2000000000"/><w:vMerge/></w:tcPr><w:p><w:r><w:t>a</w:t></w:r></w:p>'
+    word(tmp_path / "a.docx", b"<w:tbl><w:tr><w:tc>" + span + b"</w:tc></w:tr></w:tbl>")
+    (document,) = read_documents([tmp_path], source="s")
+    assert not isinstance(document, Skipped)
+    assert document.text == "a"
+
+
+class Cells(list[str]):
+    """A list that counts how many of its items are walked."""
+
+    walked = 0
+
+    def count(self, value: str) -> int:
+        Cells.walked += len(self)
+        return super().count(value)
+
+
+def test_the_header_of_a_table_is_walked_once_however_many_columns_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = Cells(["a", *map(str, range(1_000)), "a"])
+    monkeypatch.setattr(Cells, "walked", 0)
+    header = csv_rows._header(names, options())
+    assert (header[0], header[1], header[-1]) == ("a 1", "0", "a 2")
+
+
+def test_a_short_row_takes_no_time_for_the_columns_that_it_lacks() -> None:
+    header = ["text", *(f"c{number}" for number in range(100_000))]
+    cells = ["bread"]
+    (record,) = csv_rows._record(header, cells, options(), line=2)
+    assert isinstance(record, Record)
+    assert (record.text, len(cells)) == ("bread", 1)
+
+
+def options(fields: Mapping[str, str] | None = None) -> ReadOptions:
+    return ReadOptions(fields or {}, 1_000_000, 1_000_000)
+
+
+def test_front_matter_with_aliases_brackets_or_lines_without_end_is_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: list[str] = []
+    parse = markdown._yaml
+
+    def counted(block: str) -> dict[str, Any] | None:
+        parsed.append(block)
+        return parse(block)
+
+    monkeypatch.setattr(markdown, "_yaml", counted)
+    laughs = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 60))]
+    for front in ("\n".join(laughs), f"a: {'[' * 20_000}", "a: b: c\n" * 100_000):
+        parsed.clear()
+        raw = io.BufferedReader(io.BytesIO(f"---\n{front}\n---\nthe text\n".encode()))
+        *_, record = markdown.read(raw, options())
+        assert isinstance(record, Record)
+        assert record.text == "the text\n"
+        assert len(repr(record.metadata)) < 50_000
+        assert len(parsed) <= 1_001
