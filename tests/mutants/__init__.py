@@ -171,6 +171,16 @@ return "answer:default:" + hashlib.sha256(document.encode()).hexdigest()""",
         ),
     ),
     Mutant(
+        "Moves",
+        "a namespace moves to a store that lacks documents",
+        "search/documents/moving.py",
+        "_check",
+        "return None",
+        (
+            "tests/integration/search/documents/test_moving.py::test_a_store_that_refuses_or_loses_a_document_does_not_serve",
+        ),
+    ),
+    Mutant(
         "Models",
         "a slow reranker scores as many candidates as a fast one",
         "inference/pair_reranker.py",
