@@ -6,15 +6,17 @@ import hashlib
 import json
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from chorale_client.errors import safe_repr
 from chorale_client.keys import GENERATION
 from redis import RedisError
 from sqlalchemy.exc import SQLAlchemyError
@@ -74,14 +76,24 @@ def read_backup(folder: Path) -> Backup:
         content = json.loads((folder / MANIFEST).read_text())
         backup = Backup(**{name: content[name] for name in Backup.__dataclass_fields__})
         newest = int(backup.format)
+        if not isinstance(backup.files, dict):
+            raise TypeError("`files` is not an object")
     except FileNotFoundError:
         raise ServiceError(f"{folder} is no backup: it has no {MANIFEST}") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ServiceError(f"{folder / MANIFEST} cannot be read: {type(error).__name__}: {error}") from None
     if newest > HOME_FORMAT:
         raise ServiceError(
             f"{folder} has format {newest}, but the newest that this program knows is {HOME_FORMAT}: restore it with "
             f"version {backup.program} or newer"
+        )
+    if foreign := sorted({*backup.files} - {DOCUMENTS, TRAIL}):
+        raise ServiceError(
+            f"{folder} is no backup: {MANIFEST} names {safe_repr(foreign[0])}; a backup has {DOCUMENTS}, {TRAIL}"
+        )
+    if linked := [name for name in backup.files if (folder / name).is_symlink()]:
+        raise ServiceError(
+            f"{folder} is no backup: {linked[0]} is a link; copy the file itself into the folder"
         )
     present = digests(folder)
     wrong = sorted(name for name, digest in backup.files.items() if present.get(name) != digest)
@@ -89,7 +101,27 @@ def read_backup(folder: Path) -> Backup:
         raise ServiceError(
             f"{folder} is damaged: {', '.join(wrong)} is missing or was changed; use another backup"
         )
+    for name in backup.files:
+        _check_schema(folder / name)
     return backup
+
+
+def _check_schema(file: Path) -> None:
+    """Raises ServiceError for what SQLite would run whenever Chorale reads or writes its tables."""
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?immutable=1", uri=True)) as opened:
+            own = opened.execute(_RUNS_BY_ITSELF).fetchone()
+    except sqlite3.Error as error:
+        raise ServiceError(f"{file} is no database: {error}; use another backup") from None
+    if own is not None:
+        raise ServiceError(
+            f"{file} has the {own[0]} {safe_repr(own[1])}, which Chorale does not make: use another backup"
+        )
+
+
+_RUNS_BY_ITSELF = (
+    "SELECT type, name FROM sqlite_schema WHERE type = 'trigger' OR (type = 'view' AND name LIKE 'chorale%')"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +321,9 @@ def _known_generations(
     """The newest generation with which an answer may have been cached, by namespace: in the data, the backup or Redis."""
     known: dict[str, int] = {}
     if kept.documents is not None and backup.documents is not None:
-        known = _highest(generations_in(kept.documents), generations_in(folder / backup.documents))
+        known = _highest(
+            generations_in(kept.documents), generations_in(folder / backup.documents, is_copy=True)
+        )
     if installation.redis is not None:
         for key in installation.redis.scan_iter(GENERATION + "*", count=1_000):
             name = key.decode().removeprefix(GENERATION)

@@ -33,13 +33,20 @@ def copy_documents(file: Path, to: Path) -> list[NamespaceState]:
         return namespaces(target)
 
 
-def generations_in(file: Path) -> dict[str, int]:
-    """Generations by name, also of dropped namespaces; empty if there is no database."""
+def generations_in(file: Path, *, is_copy: bool = False) -> dict[str, int]:
+    """Generations by name, also of dropped namespaces; empty if there is no database.
+
+    A journal beside a copy is not part of it, and is not read.
+    """
     if file.exists():
         # A damaged or empty file has no such table.
-        with suppress(sqlite3.Error), closing(sqlite3.connect(file)) as connection:
+        with suppress(sqlite3.Error), closing(_opened(file, is_copy)) as connection:
             return dict(connection.execute("SELECT name, generation FROM chorale_generation"))
     return {}
+
+
+def _opened(file: Path, is_copy: bool) -> sqlite3.Connection:
+    return sqlite3.connect(f"{file.absolute().as_uri()}{'?immutable=1' if is_copy else ''}", uri=True)
 
 
 def documents_from(
