@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.onnx.messages import FLOAT, INT32, model, node, port, tensor
 from inference.onnx.shape import ACTIVATIONS, BertShape
+from models.onnx_messages import FLOAT, INT32, model, node, port, tensor
 
 Read = Callable[[str], NDArray[Any]]
 """Returns a weight of the model by its name."""

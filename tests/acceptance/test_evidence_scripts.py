@@ -30,6 +30,7 @@ RUN = {
     "sampled_collection": ["{folder}", "1", "3", "{folder}/sample"],
     "e5_folder": ["{folder}/tiny.bin", "{folder}/multilingual-e5-small"],
     "scanning": ["{folder}/store", "9000"],
+    "engines": ["{folder}", "--limit", "2"],
 }
 """Arguments by script."""
 SHOWS = {
@@ -47,11 +48,13 @@ SHOWS = {
     "sampled_collection": "1 questions, 1 relevant documents of 3",
     "e5_folder": "21 tensors, 6 word pieces",
     "scanning": "floats: ",
+    "engines": "  faults: none",
 }
 WRITE_A_PAGE = {
     "capacity": "tests/architecture/test_capacity.py",
     "first_systems": "tests/architecture/test_first_systems.py",
     "latency": "tests/architecture/test_latency_figures.py",
+    "scaling": "tests/architecture/test_scaling.py",
 }
 """Scripts that write a page, and the test that compares it."""
 SUBJECTS = ("the notice period", "a deposit", "a leaking roof", "an heir", "a parking space")

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.documents import Matrix, Vector
+from models.onnx_messages import INT8, INT32, UINT8, model, node, port
 from search.documents.lookups import STORED
 
 if TYPE_CHECKING:
@@ -114,23 +115,15 @@ def _lengths(vectors: Matrix) -> NDArray[np.float64]:
 @cache
 def _multiplier() -> InferenceSession:
     """Multiplies integers; numpy has no fast product of them."""
-    from onnx import TensorProto, helper
     from onnxruntime import InferenceSession, SessionOptions
 
-    graph = helper.make_graph(
-        [helper.make_node("MatMulInteger", ["questions", "codes"], ["sums"])],
-        "codes",
-        [
-            helper.make_tensor_value_info("questions", TensorProto.UINT8, ["q", "d"]),
-            helper.make_tensor_value_info("codes", TensorProto.INT8, ["d", "n"]),
-        ],
-        [helper.make_tensor_value_info("sums", TensorProto.INT32, ["q", "n"])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    product = node("MatMulInteger", ["questions", "codes"], ["sums"])
+    ports = [port("questions", UINT8, ["q", "d"]), port("codes", INT8, ["d", "n"])]
+    written = model([product], [], ports, port("sums", INT32, ["q", "n"]), {"": 13})
     options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = False
-    return InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return InferenceSession(written, options, providers=["CPUExecutionProvider"])
 
 
 class SegmentFiles:

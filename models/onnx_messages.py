@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 IR_VERSION = 9
 """ONNX Runtime 1.20, the oldest version that we allow, reads this version."""
 
-FLOAT, INT32 = 1, 6
-DATA_TYPES = {"float32": FLOAT, "int8": 3, "int32": INT32, "int64": 7}
+FLOAT, UINT8, INT8, INT32 = 1, 2, 3, 6
+DATA_TYPES = {"float32": FLOAT, "int8": INT8, "int32": INT32, "int64": 7}
 """ONNX's number of each NumPy type that a weight may have."""
 
 Value = int | float | str | bytes
@@ -94,6 +94,6 @@ def model(
     versions: Mapping[str, int],
 ) -> bytes:
     """The file: `versions` of the operators by domain."""
-    graph = message(*_each(1, nodes), (2, "bert"), *_each(5, tensors), *_each(11, inputs), (12, output))
+    graph = message(*_each(1, nodes), (2, "graph"), *_each(5, tensors), *_each(11, inputs), (12, output))
     operators = [message((1, domain), (2, version)) for domain, version in versions.items()]
     return message((1, IR_VERSION), (7, graph), *_each(8, operators))

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from inference.onnx import messages
+from models import onnx_messages as messages
 from tests.support.models.tiny_bert import write_tiny_bert
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.support.new_process import printed
@@ -43,7 +43,7 @@ def test_a_file_has_the_operators_the_values_and_the_ports_that_onnx_would_write
                 "Gelu", ["y"], ["out"], name="second", domain="com.microsoft", epsilon=1e-12, heads=12
             ),
         ],
-        "bert",
+        "graph",
         [helper.make_tensor_value_info("x", TensorProto.INT32, ["batch", "length"])],
         [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["batch"])],
         initializer=[numpy_helper.from_array(axes, "axes"), promised],
@@ -63,3 +63,14 @@ load_{kind}({str(tmp_path)!r}, backend="onnx", threads=1).warm()
 print("computed")
 """
     assert printed(program) == ["computed"]
+
+
+def test_vectors_are_searched_where_onnx_is_not_installed() -> None:
+    program = """
+import sys
+sys.modules["onnx"] = None
+from search.engines.embedded.vector_segments import _multiplier
+_multiplier()
+print("searched")
+"""
+    assert printed(program) == ["searched"]
