@@ -84,7 +84,14 @@ def record(
             raise InvalidRequest(f"{place}.question: the search has {len(row.questions)}, counted from 0")
         ranks = {hit.document_id: hit.rank for hit in row.questions[event.question].hits}
         document = event.document_id or ""
-        if document and document not in ranks and document not in candidates(row.request_id)[event.question]:
+        # With `CHORALE_AUDIT_HITS_SHARE` nobody knows what a request without hits has found.
+        is_known = bool(ranks) or any(branch.candidates for branch in row.branches)
+        if (
+            document
+            and is_known
+            and document not in ranks
+            and document not in candidates(row.request_id)[event.question]
+        ):
             hits = ", ".join(list(ranks)[:_NAMED]) or "none"
             raise InvalidRequest(
                 f"{place}.document_id: no hit or candidate of this question; its hits: {hits}"

@@ -53,7 +53,7 @@ def upload_place(services: Services, grant: Grant) -> Iterator[None]:
     """A place among the uploads.  Raises Problem if all are taken, or all that one key may have."""
     if services.uploads_of[grant.key_id] >= UPLOADS_OF_A_KEY:
         raise Problem("refused", f"{UPLOADS_OF_A_KEY} uploads of this key are being read; upload again later")
-    if services.uploads.available_tokens < 1:
+    if services.uploads_of.total() >= UPLOADS:
         raise Problem("refused", f"{UPLOADS} uploads are being read; upload again later")
     services.uploads_of[grant.key_id] += 1
     try:

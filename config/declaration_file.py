@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 Keys = tuple[str, ...]
 _MOST_CHARACTERS = 100_000
-"""Which PyYAML reads in about a second."""
+"""PyYAML reads so many characters in about a second."""
 _PART = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
 _DOTTED = rf"{_PART}(?:\s*\.\s*{_PART})*"
 _HEADER = re.compile(rf"\s*\[\[?\s*({_DOTTED})\s*\]")

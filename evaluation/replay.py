@@ -207,7 +207,10 @@ def missing_lists(recorded: RecordedRequest, plan: Plan) -> Iterator[Gap]:
     """The lists of branches that `plan`, of any configuration, needs, and the rows do not hold."""
     for row in recorded.row.branches:
         if row.status == BranchStatus.OK and row.candidates is None:
-            yield Gap(f"candidates of {row.branch}", "the outbox was too long, and they were left out")
+            yield Gap(
+                f"candidates of {row.branch}",
+                "they were left out: the outbox was too long, or CHORALE_AUDIT_HITS_SHARE keeps those of other requests",
+            )
     depths = {branch.name: branch.depth for branch in recorded.plan.branches}
     for branch in plan.branches:
         if branch.name not in depths:

@@ -34,7 +34,7 @@ _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
 _MOST_PARTS = 10_000
 _FREE_BYTES = 1_000_000
 _MOST_TIMES = 100
-"""What a part may claim to be larger than in the archive, beyond `_FREE_BYTES`.  Real parts are up to about 20 times larger."""
+"""Beyond `_FREE_BYTES` a part may claim at most this many times its size in the archive.  Real parts claim up to about 20 times."""
 
 PartOf = Callable[[str], bytes | None]
 """Reads a part by the name of a relation to it; None if there is no such part in the file."""

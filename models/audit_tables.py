@@ -149,7 +149,8 @@ class BranchRow(AuditTable):
     depth: Mapped[int | None]
     candidates: Mapped[bytes | None]
     """zlib of the JSON list of rankings, one with all hits for each searched question; with `complete_scores` each also has
-    its `completed` scores.  NULL if the branch failed, or if the candidates were left out because the outbox was too long."""
+    its `completed` scores.  NULL if the branch failed, or if the candidates were left out because the outbox was too long or
+    by `CHORALE_AUDIT_HITS_SHARE`."""
 
     @property
     def rankings(self) -> tuple[Ranking, ...]:

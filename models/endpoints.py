@@ -161,22 +161,13 @@ class WeaviateEndpoint(Declared):
     quantiser: Literal["none", "rq", "bq"] = "none"
     """HNSW: how the graph keeps vectors in memory: `none` as 32-bit numbers, `rq` in 8 bits, `bq` in 1 bit a number.  Hits
     are rescored with the whole vectors.  Fixed once the collection exists."""
-    shards: int = 1
-    """Always 1: Weaviate keeps each namespace in one shard, and spreads namespaces over its nodes."""
+    shards: Literal[1] = 1
+    """Weaviate keeps each namespace in one shard, and spreads namespaces over its nodes.  Divide the documents into several
+    namespaces, or search vectors in Elasticsearch, which has shards."""
     replicas: int = Field(0, ge=0, le=64)
     """Copies of each namespace on further nodes (Weaviate's replication factor, less one); fixed once the collection exists."""
     flat_search_cutoff: int = Field(40_000, ge=0, le=10_000_000)
     """With fewer passages in the namespace or filter, every vector is compared (exact search)."""
-
-    @field_validator("shards")
-    @classmethod
-    def _is_one(cls, value: int) -> int:
-        if value != 1:
-            raise ValueError(
-                "must be 1, since Weaviate keeps a namespace in one shard: divide the documents into several namespaces, "
-                "or search vectors in Elasticsearch, which has shards"
-            )
-        return value
 
     @model_validator(mode="after")
     def _has_two_ports(self) -> WeaviateEndpoint:

@@ -22,7 +22,7 @@
 | chorale:signing              | string     | the key of the workers' signatures (32 random bytes), unless   |
 |                              |            | `CHORALE_SIGNING_KEY` is set                                   |
 | chorale:ready                | list       | a token for each chord whose parts wait; it wakes one worker   |
-|                              |            | that serves several branches, which then takes all parts       |
+|                              |            | that serves every branch, which then takes all parts           |
 | chorale:quarantine           | hash       | malformed entries that the sweeper has deleted: why, by id;    |
 |                              |            | expires                                                        |
 | chorale:generation:<ns>      | string     | the corpus generation (SQL is the truth)                       |

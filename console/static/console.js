@@ -46,7 +46,9 @@ document.addEventListener("change", (event) => {
 
 function refresh(part) {
   const target = `#${part.id}`;
-  if (document.hidden || !document.querySelector(`${target}[data-refresh-s]`)) return;
+  const present = document.querySelector(`${target}[data-refresh-s]`);
+  // After a refresh the selected row might be another one.
+  if (document.hidden || !present || present.querySelector(".selected")) return;
   htmx.ajax("GET", location.href, { source: target, target, select: target, swap: "outerHTML" });
 }
 

@@ -27,7 +27,7 @@ _HAS_A_MEANING = frozenset("<>*_`[]#~|=-+\\")
 _LONGEST_YAML = 50_000
 """Characters; PyYAML needs a second for half a million."""
 _MOST_LINES = 1_000
-"""That are read one by one."""
+"""At most this many lines are read one by one."""
 _DEEPEST = 50
 
 _TYPES = (

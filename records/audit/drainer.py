@@ -50,7 +50,8 @@ class Drainer(Duty):
 
     `engine` comes from `records.database.open_database`, its schema from `records.database.upgrade`.  Texts of questions,
     filters and tags are written only with `keep_texts`; without, questions are hashed under `hash_key` (None: a key of this
-    drainer alone).  Hits and candidates are written for the share `hits_share` of the requests.  `batch` entries are read and written together; an entry of a large bulk request can have megabytes.
+    drainer alone).  Hits and candidates are written for the share `hits_share` of the requests.  `batch` entries are read and
+    written together; an entry of a large bulk request can have megabytes.
     `run` calls `prepare` before each batch.  `on_written` gets the requests whose rows this drainer has inserted: each request
     once, or never if the drainer is killed before the call.
     """

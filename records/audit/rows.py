@@ -170,7 +170,7 @@ def _branches(ended: Ended, *, keep_texts: bool, with_hits: bool) -> Iterator[Ro
 
 
 def _rankings(branch_result: Row, left_out: Collection[str]) -> list[Row]:
-    """Always without `texts`, which belong to the source even if they came with the hits, and without `asked`."""
+    """Always without `texts`, which belong to the source even if they came with the hits, and without `query_inputs`."""
     return [
         {name: value for name, value in ranking.items() if name not in left_out}
         for ranking in branch_result["rankings"]

@@ -75,7 +75,7 @@ class BatchConsumer:
     most: Mapping[str, int]
     """How many messages of each queue the worker takes at once; a message of a queue with 1 is taken alone."""
     has_tokens: bool
-    """Whether the planner pushes a token for each chord."""
+    """Whether the planner pushes a token for each chord, and this worker serves every branch."""
     run: Callable[[Sequence[TakenMessage], Sequence[Snapshot], float], None]
     """Works on what was taken: the parts of branches, the joined requests, and the monotonic clock before the join."""
 
@@ -118,8 +118,8 @@ class BatchConsumer:
 
         Each message of a chord would otherwise wake another replica, which embeds the question once more.
         """
-        woken = self._together.keys() - {QUEUE_FUSION} if self.has_tokens else set()
-        if len(woken) < 2:
+        woken = (self._together.keys() & set(queues)) - {QUEUE_FUSION}
+        if not self.has_tokens or len(woken) < 2:
             return list(queues)
         return [READY, *(queue for queue in queues if queue not in woken)]
 

@@ -42,9 +42,11 @@ def make_intake(app: Celery, queues: Sequence[str]) -> BatchConsumer:
     # A task that was registered in place of ours is Celery's.
     tasks = [name for name, task in app.tasks.items() if getattr(task.run, "__func__", None) in own]
     most = _most(resources, queues)
-    return BatchConsumer(
-        app, resources.ledger, resources.redis, tasks, most, resources.settings.lean, _run(app, most)
+    # A worker of some branches would take the tokens of the others.
+    has_tokens = resources.settings.lean and {branch.queue for branch in resources.pipeline.branches} <= set(
+        queues
     )
+    return BatchConsumer(app, resources.ledger, resources.redis, tasks, most, has_tokens, _run(app, most))
 
 
 def _most(resources: Resources, queues: Sequence[str]) -> dict[str, int]:

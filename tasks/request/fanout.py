@@ -126,9 +126,10 @@ class Fanout:
         callback = self._fuse_signature(request_id)
         if self.is_lean:
             message = self._part_message(request_id, branch, callback, attempt=attempt)
-            client = self._app.backend.client
-            client.lpush(branch.queue, message)
-            client.lpush(READY, 1)
+            with self._app.backend.client.pipeline(transaction=False) as trip:
+                trip.lpush(branch.queue, message)
+                trip.lpush(READY, 1)
+                trip.execute()
         else:
             signature = self._part_signature(request_id, branch, attempt)
             signature.apply_async(group_id=request_id, chord=callback)

@@ -265,7 +265,7 @@ class AsyncChorale:
     ) -> bytes | None:
         """The result, announced or found; None after `until_s`.  A lost connection is bridged.
 
-        A `request` is entered again then: a new primary may lack it, and one that it knows stays as it is.
+        A `request` that is neither in flight nor ended is entered again: a new primary may lack it.
         """
         loop = asyncio.get_running_loop()
         while listener.result is None and loop.time() < until_s:
@@ -273,10 +273,13 @@ class AsyncChorale:
             if listener.must_read:
                 try:
                     listener.must_read = False
-                    if request is not None:
+                    result = await self._commands.run_exchange(ledger.result(request_id))
+                    if (
+                        result is None
+                        and request is not None
+                        and await self._commands.run_exchange(standing(request_id)) is None
+                    ):
                         result = (await self._enqueue(request, until_s - GRACE_S)).result
-                    else:
-                        result = await self._commands.run_exchange(ledger.result(request_id))
                     if result is not None:
                         return result
                 except PASSING:

@@ -92,7 +92,7 @@ def test_a_failed_search_says_what_failed_and_what_to_do(
     finally:
         for worker in workers:
             api_pipeline.resume(worker)
-    assert "This search failed: no branch has answered." in page
+    assert "This search failed: the branches that it needs have not answered." in page
     assert "What is shown is valid" not in page
     assert "not_started — no worker planned it in time" in page
     assert "Search again, perhaps with a later deadline." in page

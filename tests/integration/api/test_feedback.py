@@ -8,8 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, delete, update
 
+from models.audit_tables import BranchRow, HitRow
 from records.audit import deletion
 from records.database import open_database
 from records.judgements.store import listed
@@ -60,6 +61,20 @@ def test_the_same_event_again_corrects_the_grade_and_adds_no_row(acme: httpx.Cli
     ]
     (graded,) = (row for row in listed(engine, NAMESPACE) if (row.request_id, row.grade) == (request_id, 3))
     assert (graded.text, graded.configuration, graded.question) == ("How is bread baked today?", "rrf", 0)
+
+
+def test_feedback_on_a_request_whose_hits_were_not_kept_is_recorded(
+    acme: httpx.Client, engine: Engine
+) -> None:
+    request_id = search(acme, "How is bread baked tomorrow?", namespace=NAMESPACE)
+    wait_listed(acme, request_id)
+    with engine.begin() as connection:  # as with `CHORALE_AUDIT_HITS_SHARE=0`
+        connection.execute(delete(HitRow).where(HitRow.request_id == request_id))
+        left_out = update(BranchRow).where(BranchRow.request_id == request_id).values(candidates=None)
+        connection.execute(left_out)
+    event = {"request_id": request_id, "document_id": "bread", "action": "grade", "grade": 3}
+    assert acme.post("/v1/feedback", json=event).json() == {"recorded": 1}
+    assert rows(engine, request_id) == [("bread", "grade", 3, None, "user")]
 
 
 def test_an_event_of_user_behavior_insights_is_read(

@@ -15,7 +15,7 @@ from models.endpoints import WeaviateEndpoint
     [
         (
             {"shards": 2},
-            r"shards\n.*must be 1, since Weaviate keeps a namespace in one shard: .*Elasticsearch",
+            r"shards\n.*Input should be 1",
         ),
         ({"replicas": -1}, r"replicas\n.*greater than or equal to 0"),
         ({"quantiser": "pq"}, r"quantiser\n.*'none', 'rq' or 'bq'"),
