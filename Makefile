@@ -48,7 +48,7 @@ test-all: export CHORALE_TEST_EXAMPLES ?= 200
 test-all: dev supply-chain ## every test: also whole installations, kills and hangs, the soak, the mutants, whole collections
 	@$(PYTEST) $(or $(TESTS),$(LONGEST) tests)
 
-test-machines: export CHORALE_TEST_MACHINES ?= $(or $(TMPDIR),/tmp)/chorale-machines
+test-machines: export CHORALE_TEST_MACHINES ?= $(or $(TMPDIR),/var/tmp)/chorale-machines
 test-machines: PROCESSES = 0
 test-machines: dev ## the image, the compose file and three hosts, with podman and network namespaces: as root, minutes; CHORALE_TEST_MACHINES keeps the images
 	@$(PYTEST) $(or $(TESTS),tests/machines)

@@ -11,7 +11,7 @@ PYTHON, CHORALE, REDIS, POSTGRESQL = (
     f"localhost/{name}:test" for name in ("python", "chorale", "redis", "postgresql")
 )
 
-# A machine with a package index of its own has its address and certificate here.
+# The settings of pip and the certificates of this machine, if it has them.
 _MACHINE = [
     f"--volume={path}:{path}:ro" for path in ("/etc/pip.conf", "/etc/ssl/certs") if Path(path).exists()
 ]

@@ -43,7 +43,8 @@ class Podman:
             shutil.which(name) is None for name in ("podman", "crun", "mmdebstrap", "ip")
         ):
             missing(f"without root's rights or without podman: `apt install {PACKAGES}` brings it")
-        self.folder.mkdir(exist_ok=True)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        assert self.folder.stat().st_uid == os.getuid(), f"{self.folder} belongs to another user"
         # Nobody may raise a limit inside a container, and podman would ask for limits of its own.
         self._configure(
             "containers.conf",
