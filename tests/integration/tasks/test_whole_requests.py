@@ -43,6 +43,7 @@ def two_replicas() -> Iterator[RunningPipeline]:
         yield running
 
 
+@pytest.mark.slow
 def test_one_of_two_idle_replicas_takes_all_parts_of_a_request() -> None:
     with two_replicas() as running:
         for number in range(20):
