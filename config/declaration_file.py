@@ -15,6 +15,10 @@ from pydantic import ValidationError
 Keys = tuple[str, ...]
 _MOST_CHARACTERS = 100_000
 """PyYAML reads so many characters in about a second."""
+_QUOTED = re.compile(r'''"""(?s:.*?)"""|\'{3}(?s:.*?)\'{3}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#.*''')
+"""The texts and comments of TOML."""
+_LONG_KEY = re.compile(r"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){32}")
+"""`tomllib` takes time in proportion to the square of the number of parts."""
 _PART = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
 _DOTTED = rf"{_PART}(?:\s*\.\s*{_PART})*"
 _HEADER = re.compile(rf"\s*\[\[?\s*({_DOTTED})\s*\]")
@@ -113,6 +117,9 @@ def _lines(text: str, is_yaml: bool) -> Mapping[Keys, int]:
 
 
 def _from_toml(text: str) -> dict[str, Any]:
+    bare = _QUOTED.sub(lambda quoted: "s" + "\n" * quoted[0].count("\n"), text)
+    if long_key := _LONG_KEY.search(bare):
+        raise WrongSyntax("a key has more than 32 parts", bare.count("\n", 0, long_key.start()) + 1)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -122,6 +129,8 @@ def _from_toml(text: str) -> dict[str, Any]:
         raise WrongSyntax(f"not valid TOML: {message}", line) from error
     except RecursionError:
         raise WrongSyntax("not valid TOML: nested too deeply", 1) from None
+    except ValueError as error:  # an integer of more digits than Python reads
+        raise WrongSyntax(f"not valid TOML: {error}", 1) from error
 
 
 def _from_yaml(text: str) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from config import declaration_file
-from config.declaration_file import line_of
+from config.declaration_file import line_of, read_table
 from config.pipeline_reader import declared_queues
 from models.errors import WrongDeclaration
 from tasks.wiring.pipeline import load_pipeline
@@ -49,14 +49,23 @@ def test_a_key_is_found_by_its_line_or_else_by_the_line_of_its_table(path: str) 
     assert line_of(Path("pipeline.toml"), TEXT, tuple(path.split())) == LINES[path]
 
 
+def test_dots_in_texts_and_comments_are_no_parts_of_a_key() -> None:
+    dots = "a." * 40
+    text = f'a = "{dots}"  # {dots}\nb = """\n{dots}"""\nc = [\'{dots}\', 1.5]'
+    assert read_table(Path("pipeline.toml"), text) == {"a": dots, "b": dots, "c": [dots, 1.5]}
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         (f"a = {'[' * 5_000}", "nested too deeply"),
         (f"a = {'{a = ' * 5_000}", "nested too deeply"),
+        (f"{'a.' * 40_000}a = 1", "a key has more than 32 parts"),
+        (f"b = {{ {'a . ' * 32}'a' = 1 }}", "a key has more than 32 parts"),
+        (f"a = {'9' * 5_000}", "not valid TOML: Exceeds the limit"),
         ("#" * 100_001, "has 100,001 characters, of at most 100,000"),
     ],
-    ids=["brackets", "tables", "size"],
+    ids=["brackets", "tables", "dots", "dots in a table", "digits", "size"],
 )
 def test_a_file_that_is_deep_or_huge_is_refused_by_all_that_read_it(
     tmp_path: Path, text: str, why: str
