@@ -237,9 +237,10 @@ class MongodbTexts(Declared):
     """Not set: the title that the hit has."""
     text: str = Field(min_length=1)
     timeout_s: float = Field(1, ge=0.05, le=60)
-    """Longest wait for the texts of a ranking; a request with less time left waits less."""
+    """Longest wait for the texts of all questions; a request with less time left waits less."""
 
 
+FilterDialect: TypeAlias = Literal["chorale", "elasticsearch", "pinecone", "qdrant"]
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
@@ -256,7 +257,7 @@ class HttpEndpoint(Declared):
     body: dict[str, Any] | None = None
     """JSON body of a POST; a text that is only `{depth}` becomes a number, one that is only `{vector}` the list of the numbers of
     the question's vector, and one that is only `{filter}` the filters of the request, an object."""
-    filter_dialect: Literal["chorale", "elasticsearch", "pinecone", "qdrant"] = "chorale"
+    filter_dialect: FilterDialect = "chorale"
     """The query language of `{filter}`; `chorale`: as callers write them.  What it cannot express is compared here."""
     filter_fields: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     """The endpoint's own names of fields in `{filter}`, by the name that filters use."""
@@ -300,7 +301,7 @@ class HttpEndpoint(Declared):
     max_hits: int = Field(50, ge=1, le=1_000)
     """Maximum number of hits that are read; also the maximum of `{depth}`."""
     max_bytes: int = Field(2_000_000, ge=1_000, le=50_000_000)
-    """Maximum size of an answer."""
+    """Maximum size of an answer, and of the texts that `texts` adds to it."""
     text_chars: int = Field(2_000, ge=0, le=100_000)
     """Maximum characters of a hit's text; texts travel through Redis with the ranking."""
     cache_ttl_s: float | None = Field(None, gt=0, le=604_800)

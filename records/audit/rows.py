@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ EXPLANATION = (
 )
 """The fields of a hit that are kept beside its columns.  Text and snippet are not: they belong to the documents, and
 highlight the question's words."""
+
+_NAMES_FILTER = re.compile(r"(^|: )filter ")
+"""A warning about a field, which may begin with the part of the pipeline that gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ def _request(ended: Ended, *, keep_texts: bool) -> Row:
         "warnings": [
             warning
             for warning in answer.get("warnings") or []
-            if keep_texts or not warning.startswith("filter ")
+            if keep_texts or not _NAMES_FILTER.search(warning)
         ],
     }
 

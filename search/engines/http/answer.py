@@ -36,7 +36,7 @@ _WHOLE = 2**53
 """JSON readers disagree on larger whole numbers."""
 
 
-class _Found(NamedTuple):
+class _Document(NamedTuple):
     document_id: str
     row: Any
     metadata: Mapping[str, Any]
@@ -44,6 +44,14 @@ class _Found(NamedTuple):
     """Those of `search.filters.filter_fields`."""
     stored: Mapping[str, Any] = {}
     """The document of the collection that `texts` declares."""
+
+
+class _Selection(NamedTuple):
+    """What is left of an answer after filters, exclusions and the depth."""
+
+    documents: list[_Document]
+    total: int | None
+    warnings: tuple[str, ...]
 
 
 ReadTexts: TypeAlias = Callable[[Sequence[Any]], Mapping[Any, Mapping[str, Any]]]
@@ -60,97 +68,126 @@ class AnswerReader:
 
     def read(
         self,
-        raw: bytes,
+        answers: Sequence[bytes],
         search: Search,
         *,
-        asked: int,
+        requested_hits: int,
         unsent: Collection[str] = (),
         read_texts: ReadTexts | None = None,
-    ) -> Ranking:
-        """The first hit of every document, in the endpoint's order; raises InvalidAnswer, and what `read_texts` raises.
+    ) -> list[Ranking]:
+        """The ranking of each answer; raises InvalidAnswer, and what `read_texts` raises, which is called at most once.
 
-        `asked` is the number of hits that the endpoint was to send, and `unsent` are the fields with conditions that it does not
-        know.
+        `requested_hits` is the number of hits that the endpoint was to send for each question, and `unsent` are the fields with
+        conditions that it does not know.
         """
+        selections = [
+            self._selected(*self._hits(raw), search, requested_hits=requested_hits, unsent=unsent)
+            for raw in answers
+        ]
+        ids = dict.fromkeys(self._stored_id(one) for selection in selections for one in selection.documents)
+        if read_texts is not None and ids:
+            stored = read_texts([*ids])
+            selections = [self._with_texts(selection, stored) for selection in selections]
+        return list(map(self._ranking, selections))
+
+    def ranking(self, hits: list[Any], search: Search) -> Ranking:
+        """Each document's first hit, in the order of `hits`; raises InvalidAnswer.
+
+        A hit without a usable id is left out and counted in the warnings.  Filters look at the fields of each hit.
+        """
+        return self._ranking(self._selected(hits, None, search))
+
+    def _hits(self, raw: bytes) -> tuple[list[Any], Any]:
+        """The hits of an answer, and its total."""
         endpoint = self._endpoint
         try:
             answer = _parsed(raw.removeprefix(codecs.BOM_UTF8))
         except ValueError as error:
             raise InvalidAnswer(f"{endpoint.address} does not answer with JSON: {error}"[:300]) from error
-        found = answer if endpoint.hits is None else at(answer, endpoint.hits)
-        if not isinstance(found, list):
+        hits = answer if endpoint.hits is None else at(answer, endpoint.hits)
+        if not isinstance(hits, list):
             raise InvalidAnswer(
-                f"{endpoint.address} has no list of hits at {_shown(endpoint.hits)}, but {_kind(found)}"
+                f"{endpoint.address} has no list of hits at {_shown(endpoint.hits)}, but {_kind(hits)}"
             )
-        total = None if endpoint.total is None else at(answer, endpoint.total)
-        return self.ranking(found, search, total, asked=asked, unsent=unsent, read_texts=read_texts)
+        return hits, None if endpoint.total is None else at(answer, endpoint.total)
 
-    def ranking(
+    def _selected(
         self,
-        found: list[Any],
+        hits: list[Any],
+        total: Any,
         search: Search,
-        total: Any = None,
         *,
-        asked: float = math.inf,
+        requested_hits: float = math.inf,
         unsent: Collection[str] = (),
-        read_texts: ReadTexts | None = None,
-    ) -> Ranking:
-        """Each document's first hit, in the order of `found`; raises InvalidAnswer.
-
-        A hit without a usable id is left out and counted in the warnings.  Filters look at the fields of each hit.
-        """
+    ) -> _Selection:
         endpoint = self._endpoint
-        came, found = len(found), found[: endpoint.max_hits]
-        documents: dict[str, _Found] = {}
+        received_hits, hits = len(hits), hits[: endpoint.max_hits]
+        documents: dict[str, _Document] = {}
         nameless = unusable = 0
-        for row in found:
+        for row in hits:
             document_id = self._id(row)
             if document_id is None:
                 nameless += 1
             elif document_id not in documents:
                 metadata, is_whole = self._metadata(row)
                 unusable += not is_whole
-                documents[document_id] = _Found(
+                documents[document_id] = _Document(
                     document_id, row, metadata, filter_fields(document_id, self._name, metadata)
                 )
-        if found and nameless == len(found):
+        if hits and nameless == len(hits):
             raise InvalidAnswer(
                 f"{endpoint.address}: none of {nameless} hits has a text or whole number as id at {_shown(endpoint.id)}"
             )
         left_out = {
-            f"{nameless} of {len(found)} hits have no id": nameless,
-            f"{unusable} of {len(found)} hits have metadata that cannot be used": unusable,
-            f"the first {len(found)} of {came} hits count": came > len(found),
+            f"{nameless} of {len(hits)} hits have no id": nameless,
+            f"{unusable} of {len(hits)} hits have metadata that cannot be used": unusable,
+            f"the first {len(hits)} of {received_hits} hits count": received_hits > len(hits),
         }
         warnings = [f"{Warned.SOURCE}: {self._name}: {what}" for what, is_so in left_out.items() if is_so]
-        kept, said = _filtered(documents, replace(search, filters=self._own_filters(search, unsent)))
-        if endpoint.takes_filters and unsent:
-            fields = ", ".join(map(repr, sorted(unsent)))
+        kept, filter_warnings = _filtered(
+            documents, replace(search, filters=self._own_filters(search, unsent))
+        )
+        # A caller learns neither what the key forces nor how many documents that hides.
+        own_unsent = set(unsent) - set(search.forced_fields)
+        if endpoint.takes_filters and own_unsent:
+            fields = ", ".join(map(repr, sorted(own_unsent)))
             warnings.append(
                 f"{Warned.SOURCE}: {self._name}: filter {fields}: {endpoint.filter_dialect} cannot express the whole condition, "
                 f"which is compared here, among the first {endpoint.max_hits} hits"
             )
-        if len(kept) < min(len(documents), search.depth) and came >= asked:
+        is_short = len(kept) < min(len(documents), search.depth) and received_hits >= requested_hits
+        if is_short and not search.forced_fields:
             warnings.append(
                 f"{Warned.DEPTH}: {self._name}: {len(kept)} documents instead of {search.depth}: filters and exclusions were "
-                f"compared here, among the first {asked} hits"
+                f"compared here, among the first {requested_hits} hits"
             )
         kept = kept[: search.depth]
-        if read_texts is not None and kept:
-            ids = {at(one.row, endpoint.id): one for one in kept}
-            stored = read_texts([*ids])
-            kept = [one._replace(stored=stored[id_]) for id_, one in ids.items() if id_ in stored]
-            if missing := len(ids) - len(kept):
-                warnings.append(
-                    f"{Warned.DOCUMENT_MISSING}: {self._name}: {missing} of {len(ids)} hits have no text in the collection, and "
-                    "are left out"
-                )
-        known = _is_number(total) and isinstance(total, int) and total >= len(kept) and not search.filters
+        is_known = _is_number(total) and isinstance(total, int) and total >= len(kept) and not search.filters
+        return _Selection(kept, total if is_known else None, (*warnings, *filter_warnings))
+
+    def _stored_id(self, document: _Document) -> Any:
+        """The id as the endpoint gives it."""
+        return at(document.row, self._endpoint.id)
+
+    def _with_texts(self, selection: _Selection, stored: Mapping[Any, Mapping[str, Any]]) -> _Selection:
+        documents, total, warnings = selection
+        kept = [
+            one._replace(stored=stored[id_]) for one in documents if (id_ := self._stored_id(one)) in stored
+        ]
+        if missing := len(documents) - len(kept):
+            warnings = (
+                *warnings,
+                f"{Warned.DOCUMENT_MISSING}: {self._name}: {missing} of {len(documents)} hits have no text in the collection, and "
+                "are left out",
+            )
+        return _Selection(kept, total, warnings)
+
+    def _ranking(self, selection: _Selection) -> Ranking:
         return Ranking(
-            tuple(self._hit(one) for one in kept),
-            total if known else None,
-            (*warnings, *said),
-            {text.passage_id: text for text in map(self._text, kept)},
+            tuple(map(self._hit, selection.documents)),
+            selection.total,
+            selection.warnings,
+            {text.passage_id: text for text in map(self._text, selection.documents)},
         )
 
     def _own_filters(self, search: Search, unsent: Collection[str]) -> dict[str, Any]:
@@ -181,44 +218,50 @@ class AnswerReader:
             "published_at": endpoint.published_at,
             "source_type": endpoint.source_type,
         }
-        found = {name: at(row, path) for name, path in paths.items() if path is not None}
-        given = sum(value is not None for value in found.values())
-        if not _is_moment(found.get("published_at")):
-            found.pop("published_at", None)
+        values = {name: at(row, path) for name, path in paths.items() if path is not None}
+        given = sum(value is not None for value in values.values())
+        if not _is_moment(values.get("published_at")):
+            values.pop("published_at", None)
         for name in _TEXTS:
-            if not isinstance(found.get(name), str):
-                found.pop(name, None)
+            if not isinstance(values.get(name), str):
+                values.pop(name, None)
         usable = {
             name: value
-            for name, value in found.items()
+            for name, value in values.items()
             if value is not None and not is_deeper(value, MAX_METADATA_DEPTH)
         }
         return usable, len(usable) == given
 
-    def _hit(self, found: _Found) -> Hit:
+    def _hit(self, document: _Document) -> Hit:
         path = self._endpoint.score
-        score = None if path is None else at(found.row, path)
+        score = None if path is None else at(document.row, path)
         return Hit(
-            self._passage_id(found.document_id),
-            found.document_id,
+            self._passage_id(document.document_id),
+            document.document_id,
             float(score) if _is_number(score) else 0.0,
-            found.fields.get("source_type"),
-            found.fields.get("published_at"),
+            document.fields.get("source_type"),
+            document.fields.get("published_at"),
         )
 
-    def _text(self, found: _Found) -> PassageText:
+    def _text(self, document: _Document) -> PassageText:
         endpoint, texts = self._endpoint, self._endpoint.texts
-        places: list[tuple[Any, JsonPath | None]] = [(found.row, endpoint.title), (found.row, endpoint.text)]
+        places: list[tuple[Any, JsonPath | None]] = [
+            (document.row, endpoint.title),
+            (document.row, endpoint.text),
+        ]
         if texts is not None:
-            places = [(found.stored, texts.title) if texts.title else places[0], (found.stored, texts.text)]
+            places = [
+                (document.stored, texts.title) if texts.title else places[0],
+                (document.stored, texts.text),
+            ]
         title, text = ("" if path is None else self._plain(at(row, path)) for row, path in places)
         return PassageText(
-            self._passage_id(found.document_id),
-            found.document_id,
+            self._passage_id(document.document_id),
+            document.document_id,
             title[:_TITLE_CHARS],
             "",
             text[: self._endpoint.text_chars],
-            found.metadata,
+            document.metadata,
         )
 
     def _passage_id(self, document_id: str) -> str:
@@ -238,13 +281,13 @@ def _parsed(raw: bytes) -> Any:
     try:
         return from_json(raw, allow_inf_nan=False)
     except ValueError:
-        whole = _ESCAPE.sub(lambda found: rb"\ufffd" if found["half"] else found[0], raw)
+        whole = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], raw)
         if whole == raw:
             raise
         return from_json(whole, allow_inf_nan=False)
 
 
-def _filtered(documents: Mapping[str, _Found], search: Search) -> tuple[list[_Found], tuple[str, ...]]:
+def _filtered(documents: Mapping[str, _Document], search: Search) -> tuple[list[_Document], tuple[str, ...]]:
     excluded = frozenset(search.exclude_ids)
     kept = [one for name, one in documents.items() if name not in excluded]
     if not search.filters:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from models.endpoints import FilterDialect
 from search.filter_meanings import meanings
 from search.filters import OWN_FIELDS, RANGES, choices, date_span, is_number
 
@@ -149,7 +150,11 @@ def _elasticsearch_same(field: str, values: Sequence[Any]) -> Clause:
     for value in values:
         given += [] if repr(value) in known else [value]
         known.update(map(repr, meanings(value)))
-    clauses: list[Clause] = [{"terms": {field: given}}]
+    plain = [value for value in given if date_span(value) is None]
+    clauses: list[Clause] = [{"terms": {field: plain}}] if plain else []
+    # Unlike `terms`, a lenient `match` finds the text of a keyword and is no error where the mapping expects another form of dates.
+    lenient = {"operator": "and", "lenient": True}
+    clauses += [{"match": {field: {"query": value, **lenient}}} for value in given if date_span(value)]
     clauses += [{"range": {field: {**dates, **_DATES}}} for dates in _dates(values)]
     return clauses[0] if len(clauses) == 1 else {"bool": {"should": clauses, "minimum_should_match": 1}}
 
@@ -194,7 +199,7 @@ _QDRANT = _Language(
     lambda clause: {"must_not": [clause]},
 )
 
-DIALECTS: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, str]], Translated]] = {
+DIALECTS: Mapping[FilterDialect, Callable[[Mapping[str, Any], Mapping[str, str]], Translated]] = {
     "chorale": _own_form,
     "elasticsearch": partial(_in_language, _ELASTICSEARCH),
     "pinecone": partial(_in_language, _PINECONE),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import bson
 import pymongo
 from bson.errors import BSONError
 from bson.objectid import ObjectId
@@ -27,19 +28,31 @@ class MongodbCollection:
         self._client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(url, connect=False)
         self._where = f"MongoDB at the address in {declared.url_env}"
 
-    def documents(self, ids: Sequence[Any], timeout_s: float) -> dict[Any, Mapping[str, Any]]:
-        """By id, without those that are not there; raises StageFailure."""
+    def documents(self, ids: Sequence[Any], timeout_s: float, max_bytes: int) -> dict[Any, Mapping[str, Any]]:
+        """By id, without those that are not there; raises StageFailure, also if the documents have more than `max_bytes`."""
         declared, timeout_s = self._declared, min(timeout_s, self._declared.timeout_s)
         fields = [field for field in (declared.id, declared.title, declared.text) if field is not None]
         wanted = {declared.id: {"$in": [*ids, *(ObjectId(one) for one in ids if ObjectId.is_valid(one))]}}
+        documents: dict[Any, Mapping[str, Any]] = {}
+        read_bytes = 0
         try:
             with pymongo.timeout(timeout_s):
                 collection = self._client[declared.database][declared.collection]
-                found = list(collection.find(wanted, {"_id": False, **dict.fromkeys(fields, True)}))
+                projection = {"_id": False, **dict.fromkeys(fields, True)}
+                batches: Iterable[Any] = collection.find_raw_batches(wanted, projection)
+                for batch in batches:
+                    read_bytes += len(batch)
+                    if read_bytes > max_bytes:
+                        raise InvalidAnswer(
+                            f"{self._where} has texts of more than {max_bytes:,} bytes: lower max_hits, or raise max_bytes"
+                        )
+                    for document in bson.decode_all(batch):
+                        id_ = at(document, declared.id)
+                        if isinstance(id_, str | int | float | ObjectId):
+                            documents[str(id_) if isinstance(id_, ObjectId) else id_] = document
         except (PyMongoError, BSONError) as error:
             raise self._failure(error, timeout_s) from None
-        named = ((at(document, declared.id), document) for document in found)
-        return {str(id_) if isinstance(id_, ObjectId) else id_: document for id_, document in named}
+        return documents
 
     def close(self) -> None:
         self._client.close()

@@ -94,13 +94,12 @@ class HttpSource(TextsWithHits):
         values = {"depth": depth, "namespace": namespace, "filter": sent}
         requests = [make_request(endpoint, {**values, place: one}, key=key) for one in questions]
         deadline = Deadline(search.timeout_s, endpoint.address)
-        asking = self._ask(requests, min(search.timeout_s, endpoint.timeout_s))
-        answers = asyncio.run_coroutine_threadsafe(asking, running_loop()).result()
-        read_texts = None if self._collection is None else partial(_texts, self._collection, deadline)
-        return [
-            self._reader.read(raw, search, asked=depth, unsent=unsent, read_texts=read_texts)
-            for raw in answers
-        ]
+        sending = self._send(requests, min(search.timeout_s, endpoint.timeout_s))
+        answers = asyncio.run_coroutine_threadsafe(sending, running_loop()).result()
+        max_bytes = endpoint.max_bytes * len(answers)
+        collection = self._collection
+        read_texts = None if collection is None else partial(_texts, collection, deadline, max_bytes)
+        return self._reader.read(answers, search, requested_hits=depth, unsent=unsent, read_texts=read_texts)
 
     def close(self) -> None:
         while self._transports:
@@ -110,7 +109,7 @@ class HttpSource(TextsWithHits):
         if self._collection is not None:
             self._collection.close()
 
-    async def _ask(self, requests: Sequence[httpx2.Request], timeout_s: float) -> list[bytes]:
+    async def _send(self, requests: Sequence[httpx2.Request], timeout_s: float) -> list[bytes]:
         """The answers in order; the first failure ends the other requests.
 
         The limit is one of the whole answer: a client's own would begin anew with each piece of a slow one.
@@ -189,15 +188,15 @@ class HttpSource(TextsWithHits):
 
     def _failure(self, response: httpx2.Response) -> StageFailure:
         status = response.status_code
-        said = f"{self._endpoint.address} answers {status}"
+        outcome = f"{self._endpoint.address} answers {status}"
         for statuses, kind, meaning in _MEANINGS:
             if status in statuses:
                 retry_after = response.headers.get("Retry-After", "")[:40] or "not said"
-                return kind(f"{said}: {meaning.format(retry_after=retry_after)}")
-        return InvalidAnswer(f"{said}, which is not a valid HTTP status")
+                return kind(f"{outcome}: {meaning.format(retry_after=retry_after)}")
+        return InvalidAnswer(f"{outcome}, which is not a valid HTTP status")
 
 
 def _texts(
-    collection: MongodbCollection, deadline: Deadline, ids: Sequence[Any]
+    collection: MongodbCollection, deadline: Deadline, max_bytes: int, ids: Sequence[Any]
 ) -> Mapping[Any, Mapping[str, Any]]:
-    return collection.documents(ids, deadline.check())
+    return collection.documents(ids, deadline.check(), max_bytes)

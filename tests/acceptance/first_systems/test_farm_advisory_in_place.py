@@ -177,7 +177,7 @@ def test_a_chunk_that_mongodb_does_not_have_is_skipped_and_counted(farm: OneProc
     assert said in answer.warnings
 
 
-def test_a_key_sees_its_own_domain_alone_whatever_it_asks(farm: OneProcess, pinecone: PineconeServer) -> None:
+def test_a_forced_filter_holds_whatever_the_request_asks(farm: OneProcess, pinecone: PineconeServer) -> None:
     forced = {"domain": {"all": ["crops", ["animals", "crops"]]}}
     answer = retrieve(farm, filters=forced, request_id="t.acme.1")
     assert ids(answer) == ["wheat"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ MAPPING: dict[str, Any] = {
         "jahr": {"type": "integer"},
         "stand": {"type": "date"},
         "stand_als_text": {"type": "keyword"},
+        "stand_in_s": {"type": "date", "format": "epoch_second"},
         "frei": {"type": "boolean"},
         "vektor": {"type": "dense_vector", "dims": 4, "index": True, "similarity": "cosine"},
     },
@@ -52,6 +55,12 @@ PAPERS["kaution"] |= {
 PAPERS["brot"] |= {"jahr": 2022, "stand": "2023-01-01", "vektor": [0, 0, 1, 0]}
 for _paper in PAPERS.values():
     _paper |= {"stand_als_text": _paper.get("stand")}
+for _name, _moment in {
+    "miete": "2024-05-01",
+    "kaution": "2024-05-01T20:00+00:00",
+    "brot": "2023-01-01",
+}.items():
+    PAPERS[_name] |= {"stand_in_s": calendar.timegm(datetime.fromisoformat(_moment).timetuple())}
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +186,14 @@ NAMES = {"topic": "thema.keyword", "year": "jahr", "published_at": "stand"}
 @pytest.mark.parametrize(
     ("filters", "names"),
     [(filters, NAMES) for filters in CONDITIONS + BY_DAY]
-    + [(filters, NAMES | {"published_at": "stand_als_text"}) for filters in BY_DAY],
+    + [
+        (filters, NAMES | {"published_at": "stand_als_text"})
+        for filters in [*BY_DAY, {"published_at": "2024-05-01T22:00:00+02:00"}]
+    ]
+    + [
+        (filters, NAMES | {"published_at": "stand_in_s"})
+        for filters in [*BY_DAY, {"published_at": ["2024-05-01T20:00:00Z", "2022-02-02"]}]
+    ],
     ids=str,
 )
 def test_the_server_lets_through_what_our_filter_lets_through(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import psutil
 import pytest
 
-from models.endpoints import HttpEndpoint
+from models.endpoints import FilterDialect, HttpEndpoint
 from models.errors import (
     BadIndex,
     InvalidAnswer,
@@ -278,7 +278,7 @@ def test_hits_that_may_be_missing_because_filters_hold_here_are_said(
     assert found(opens(max_hits=3), depth=2, filters=faq).warnings == (), "the endpoint has no more"
 
 
-@pytest.mark.parametrize("dialect", ["chorale", "elasticsearch", "pinecone", "qdrant"])
+@pytest.mark.parametrize("dialect", get_args(FilterDialect))
 @pytest.mark.parametrize("forced", ["acme", {"contains": "acm"}, {"not": "other"}, {"exists": True}])
 def test_a_forced_filter_is_compared_here_whatever_the_endpoint_makes_of_it(
     server: SearchServer, opens: Opens, dialect: str, forced: Any
@@ -295,6 +295,22 @@ def test_a_forced_filter_is_compared_here_whatever_the_endpoint_makes_of_it(
     hidden = opens(**{**PINECONE, "filter_dialect": dialect})
     assert found(hidden, forced_fields=("owner",), filters={"owner": forced}).hits == ()
     assert found(opens(), forced_fields=("owner",), filters={"owner": forced}).hits == (), "nothing is sent"
+
+
+def test_no_warning_says_what_a_key_forces_or_how_much_that_hides(server: SearchServer, opens: Opens) -> None:
+    """Of the two hits that the endpoint was to send, one is another tenant's."""
+    server.answer = says({"items": [{"id": name, "owner": name} for name in ("acme", "other")]})
+    source = opens(**PINECONE, metadata={"owner": "owner"}, max_hits=2)
+    forced = {"owner": {"all": [{"contains": "acm"}]}}
+    ranking = found(source, depth=2, forced_fields=("owner",), filters=forced)
+    assert (ids(ranking), ranking.warnings) == (["wiki/acme"], ())
+    own = {"id": {"contains": "c"}}
+    ranking = found(source, depth=2, forced_fields=("owner",), filters={**forced, **own})
+    assert ranking.warnings == (
+        "source: wiki: filter 'id': pinecone cannot express the whole condition, which is compared here, among the first "
+        "2 hits",
+        "filter 'id': no document has this field, so nothing matches",
+    )
 
 
 def test_html_becomes_text_and_long_texts_are_cut(server: SearchServer, opens: Opens) -> None:

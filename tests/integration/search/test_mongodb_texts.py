@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from bson.objectid import ObjectId
 from pydantic import ValidationError
 from pymongo import monitoring
 
-from models.endpoints import HttpEndpoint
-from models.errors import NotConfigured, StageFailure, StoreUnavailable, Unauthorised
+from models.endpoints import HttpEndpoint, MongodbTexts
+from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreUnavailable, Unauthorised
 from models.hits import Ranking
+from search.engines.http.mongodb_texts import MongodbCollection
 from search.engines.http.source import HttpSource
 from search.kinds import open_http_source
 from search.protocol import Search
@@ -61,7 +63,12 @@ def mongodb() -> Iterator[MongodbServer]:
                 {"_id": WHEAT, "content": "Wheat needs nitrogen.", "of": {"title": "Wheat"}, "size": 3},
             ],
         )
-        server.insert("numbered", [{"number": 7, "content": "A hen lays an egg."}])
+        numbered: list[dict[str, Any]] = [
+            {"number": 7, "content": "A hen lays an egg."},
+            {"number": [7, "gone"], "content": "Torn."},
+        ]
+        server.insert("numbered", numbered)
+        server.insert("long", [{"_id": str(number), "content": "x" * 1_000} for number in range(300)])
         yield server
 
 
@@ -117,7 +124,7 @@ def test_texts_are_read_by_id_in_one_call_and_hits_without_a_text_are_left_out_a
     assert sent["filter"] == {"_id": {"$in": [str(WHEAT), "gone", "cows", 7, WHEAT]}}
     assert sent["projection"] == {"_id": True, "of.title": True, "content": True}
     assert found(source, questions=3) == [ranking] * 3
-    assert len(finds.sent) == 4, "one a ranking"
+    assert len(finds.sent) == 2, "one for all questions"
 
 
 def test_only_the_texts_of_the_ranking_are_read(mongodb: MongodbServer, opens: Opens, finds: Finds) -> None:
@@ -131,7 +138,22 @@ def test_only_the_texts_of_the_ranking_are_read(mongodb: MongodbServer, opens: O
 
 def test_the_field_with_the_ids_may_be_another(mongodb: MongodbServer, opens: Opens) -> None:
     [ranking] = found(opens(mongodb.url(), collection="numbered", id="number"))
-    assert texts(ranking) == [("farm/7", "", "A hen lays an egg.")]
+    assert texts(ranking) == [("farm/7", "", "A hen lays an egg.")], "a list is no id"
+
+
+def test_texts_of_more_bytes_than_an_answer_may_have_are_not_read(
+    mongodb: MongodbServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, mongodb.url())
+    declared = MongodbTexts(
+        kind="mongodb", url_env=VARIABLE, database=DATABASE, collection="long", text="content", timeout_s=20
+    )
+    with closing(MongodbCollection(declared, mongodb.url())) as collection:
+        wanted = [str(number) for number in range(300)]
+        assert len(collection.documents(wanted, 20.0, 400_000)) == 300
+        words = f"the address in {VARIABLE} has texts of more than 200,000 bytes: lower max_hits, or raise max_bytes"
+        with pytest.raises(InvalidAnswer, match=words):
+            collection.documents(wanted, 20.0, 200_000)
 
 
 @pytest.mark.parametrize("case", ["dead", "silent", "wrong password", "no right"])

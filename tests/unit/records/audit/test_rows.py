@@ -99,12 +99,13 @@ def test_without_texts_no_word_of_a_question_is_in_any_row() -> None:
     filters = {"customer": "lovelace", "name": {"not": "babbage"}}
     request = make_request("xylophone", rewritten, filters=filters, tags={"case": "divorce"})
     warning = "filter 'plaintiff': no document has this field, so nothing matches"
-    branch_result = make_branch_result("bm25", replace(make_ranking("a"), warnings=(warning,)))
-    answer = make_answer(request, warnings=[warning, "cache: unavailable"])
+    of_source = "source: wiki: filter 'defendant': pinecone cannot express the whole condition"
+    branch_result = make_branch_result("bm25", replace(make_ranking("a"), warnings=(warning, of_source)))
+    answer = make_answer(request, warnings=[warning, of_source, "cache: unavailable"])
     entry = make_entry(request, plan=make_plan(request), answer=answer, branch_results=(branch_result,))
     kept, left_out = (everything(rows(entry, keep_texts=keep)) for keep in (True, False))
     assert "cache: unavailable" in left_out
-    for word in (*questions, *others, "plaintiff"):
+    for word in (*questions, *others, "plaintiff", "defendant"):
         assert word in kept
         assert word not in left_out
     hashes = [row["text_hash"] for row in rows(entry, keep_texts=False).questions]
