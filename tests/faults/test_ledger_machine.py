@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from chorale_client import Request, RequestIdConflict, make_request
-from chorale_client.keys import COALESCING, OUTBOX, OUTBOX_REFUSED
+from chorale_client.keys import COALESCING, OUTBOX, OUTBOX_REFUSED, READY
 from chorale_client.ledger import Accepted
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
 from chorale_client.wire_names import QUEUE_FUSION
@@ -367,7 +367,9 @@ class LedgerMachine(RuleBasedStateMachine):
         self.stepped.overload(None)
         self.stepped.step(AN_HOUR_AND_A_MINUTE_MS)
         self.stepped.drop(*QUEUES)
-        assert set(self.client.keys("*")) <= {key.encode() for key in (NOW, EXPIRIES, OUTBOX, OUTBOX_REFUSED)}
+        assert set(self.client.keys("*")) <= {
+            key.encode() for key in (NOW, EXPIRIES, OUTBOX, OUTBOX_REFUSED, READY)
+        }
 
 
 @pytest.mark.limit_s(max(120, EXAMPLES))
