@@ -23,9 +23,8 @@ def move_namespace(
     Raises NotConfigured also where a branch could not search the stores, and what `search.documents.moving.move` raises.
     """
     store = resources.writing_store
-    for name in stores:
-        if name in store.stores:
-            _check_branches(resources, name)
+    if store.stores.keys() >= set(stores):
+        _check_branches(resources, stores)
     move(store, namespace, stores, progress=progress)
     resources.generations.rise_beyond(namespace)
     generation = store.generation(namespace)
@@ -33,21 +32,21 @@ def move_namespace(
     return generation
 
 
-def _check_branches(resources: Resources, name: str) -> None:
+def _check_branches(resources: Resources, stores: Sequence[str]) -> None:
+    """A branch searches its own store if the namespace is there, and otherwise the first one."""
     pipeline = resources.pipeline
-    declared = pipeline.stores[name]
-    options = pipeline.kinds.stores[declared.kind].options
-    read = options(**declared.options) if isinstance(options, type) else None
-    has_vectors = getattr(read, "vectors", True)
     for branch in pipeline.branches:
-        kind = pipeline.kinds.branches[branch.kind]
         if branch.store not in resources.written_stores:
             continue
+        name = branch.store if branch.store in stores else stores[0]
+        declared, needs = pipeline.stores[name], pipeline.kinds.branches[branch.kind].needs
+        options = pipeline.kinds.stores[declared.kind].options
+        read = options(**declared.options) if isinstance(options, type) else None
         if branch.kind == "hybrid" and not isinstance(resources.store(name), Fuses):
             raise NotConfigured(
                 f"the branch {branch.name!r} of kind 'hybrid' cannot search the store {name!r}"
             )
-        if "vectors" in kind.needs and not has_vectors:
+        if "vectors" in needs and not getattr(read, "vectors", True):
             raise NotConfigured(
                 f"the branch {branch.name!r} searches vectors, which the store {name!r} is declared without"
             )

@@ -101,7 +101,8 @@ def _is_forbidden(resources: Resources, answers: BranchAnswers, limit_s: float) 
     declared = resources.pipeline.rerankers.get(_declared(plan).name)
     if declared is None or declared.url is None:
         return False
-    stores = (resources.store(name) for name in {branch.store for branch in plan.branches})
+    names = {branch.store for branch in plan.branches}
+    stores = (resources.serving(name, plan.namespace, limit_s) for name in names)
     return any(
         store.manifest(plan.namespace, timeout_s=limit_s).local_only
         for store in stores

@@ -12,7 +12,7 @@ from chorale_client.wire_names import Status
 
 from config.settings import Settings
 from ingest.raw_documents import RawDocument
-from models.errors import NotConfigured
+from models.errors import NotConfigured, UnknownNamespace
 from models.hits import Ranking
 from search.engines.embedded.store import EmbeddedStore
 from tasks.indexing.indexing_run import SourceDocuments
@@ -30,6 +30,16 @@ OTHER = '[stores.other]\nkind = "embedded"\noptions = { folder = "other" }\n'
 HYDE = 'options = { generator = "feedback", feedback_store = "local" }'
 BRANCHES = branch("bm25") + branch("vector", "dense") + branch("hyde", "dense", more=HYDE)
 SCORES = '[configurations.scores]\nmethod = "dbsf"\ncomplete_scores = true\n'
+AWAY = """
+[rerankers.away]
+backend = "endpoint"
+url = "http://127.0.0.1:9"
+model = "m"
+
+[configurations.reranked]
+method = "rrf"
+reranker = "away"
+"""
 QUESTION = "who pays for the repairs of a flat?"
 
 
@@ -37,7 +47,7 @@ QUESTION = "who pays for the repairs of a flat?"
 def here(tmp_path: Path) -> Iterator[OneProcess]:
     """The namespace `docs`, in the store `local` alone."""
     file = tmp_path / "pipeline.toml"
-    file.write_text(LOCAL + OTHER + BRANCHES + SCORES)
+    file.write_text(LOCAL + OTHER + BRANCHES + SCORES + AWAY)
     with ExitStack() as stack:
         pipeline = stack.enter_context(OneProcess(stack.enter_context(RedisServer()), pipeline_file=file))
         use_embedder(pipeline.resources, HashingEmbedder(dimension=384))
@@ -63,6 +73,13 @@ def test_every_branch_answers_alike_from_the_store_that_the_namespace_was_moved_
     for store in ("other", "local"):
         move_namespace(here.resources, "docs", [store])
         assert ranked(here) == before
+
+
+def test_a_reranker_behind_an_address_is_called_after_a_move(here: OneProcess) -> None:
+    move_namespace(here.resources, "docs", ["other"])
+    answer = here.ask(QUESTION, namespace="docs", configuration="reranked", cache="bypass")
+    # Nothing listens at the address.
+    assert [(one.where, one.reason) for one in answer.degraded] == [("rerank", "unavailable")]
 
 
 def test_an_answer_that_was_cached_before_a_move_is_not_given_after_it(here: OneProcess) -> None:
@@ -104,3 +121,15 @@ def test_a_store_that_a_branch_cannot_search_is_refused(tmp_path: Path) -> None:
     )
     hybrid = LOCAL + OTHER + branch("hybrid", "dense")
     assert "'hybrid' of kind 'hybrid' cannot search the store 'other'" in refused(hybrid)
+
+
+def test_each_branch_needs_only_one_of_several_stores(tmp_path: Path) -> None:
+    words = '[stores.words]\nkind = "elasticsearch"\noptions = { url = "http://127.0.0.1:9" }\n'
+    branches = branch("bm25", store="words") + branch("vector", "dense")
+    made = Resources(
+        Settings(home=tmp_path), declared(tmp_path, LOCAL + words + branches), "redis://127.0.0.1:9"
+    )
+    # The check of the branches comes before that of the namespace.
+    with pytest.raises(UnknownNamespace):
+        move_namespace(made, "docs", ["words", "local"])
+    made.writing_store.close()
