@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from models.batching import distinct_in_batches
@@ -49,6 +49,8 @@ def _scan(call: IndexCall, clause: Clause, fields: Sequence[str]) -> Iterator[Ma
         "size": MOST_HITS,
     }
     while True:
+        # However many pages there are, each has the time of one call.
+        call = replace(call, deadline=call.connection.deadline())
         hits = found_in(msearch(call, {0: body})[0])
         for hit in hits:
             yield hit["fields"]

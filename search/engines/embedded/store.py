@@ -247,6 +247,9 @@ class EmbeddedStore(FromDocuments):
         """What the store shows, after finishing what a killed writer left."""
         visible = self.documents.visible(namespace)
         is_ours = visible.store == self.documents.store
+        if not is_ours:
+            # Its files and arrays would be kept for ever.
+            self._readers.pop(namespace, None)
         if not is_ours or (visible.name is not None and visible.sequence == visible.committed):
             return visible
         # A free lock means that no writer is at work.  If this fails, the search shows the documents as they were

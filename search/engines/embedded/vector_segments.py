@@ -28,8 +28,8 @@ VECTORS = "vectors"
 """The folder inside of a namespace's index in which the segments are; it is deleted with the index."""
 SIZE = 8_192
 """Vectors of a segment; with fewer than that, one product of floats is as fast."""
-_WAIT_S = 10.0
-"""How long a process waits while another one writes a segment, which takes a tenth of a second."""
+_WAIT_S = 0.2
+"""How long a search waits while another process writes a segment, which takes a tenth of a second; then it holds the vectors itself."""
 _INEXACT = 1e-5
 """More than any error of a product's score, which depends on the number of questions beside it: BLAS sums in another order
 for another shape."""
@@ -179,11 +179,15 @@ class SegmentFiles:
         held["error"] = _lengths(vectors - codes * steps).max()
         held["length"] = _lengths(codes * steps).max()
         draft = self._path(number).with_suffix(".draft")
-        with draft.open("wb") as file:
-            np.save(file, held)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._path(number))
+        try:
+            with draft.open("wb") as file:
+                np.save(file, held)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self._path(number))
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
         # Those that followed an older segment of this number.
         for later in self.folder.glob("*.npy"):
             if int(later.stem) > number:

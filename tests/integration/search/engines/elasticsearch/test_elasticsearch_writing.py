@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from elasticsearch import Elasticsearch
@@ -11,6 +12,9 @@ from elasticsearch import Elasticsearch
 from ingest.document_ids import MAX_ID_BYTES
 from models.documents import Document, Passage
 from models.errors import BadIndex, ManifestMismatch, StageFailure
+from search.deadline import Deadline
+from search.engines.elasticsearch import lookups
+from search.engines.elasticsearch.searching import msearch
 from search.engines.elasticsearch.store import ElasticsearchStore
 from search.protocol import Search
 from tests.contracts.store_documents import document
@@ -48,6 +52,22 @@ def client() -> Iterator[Elasticsearch]:
 def found(store: ElasticsearchStore, text: str, namespace: str = "ns") -> list[str]:
     (ranking,) = store.search_text(namespace, [text], Search(depth=1_000, timeout_s=30))
     return [hit.passage_id for hit in ranking.hits]
+
+
+def test_each_page_of_a_listing_has_the_time_of_one_call(
+    store: ElasticsearchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write(index_of(), [document("d", *["pear"] * 4)], ())
+    deadlines: list[Deadline] = []
+
+    def searched(call: Any, bodies: Any) -> Any:
+        deadlines.append(call.deadline)
+        return msearch(call, bodies)
+
+    monkeypatch.setattr(lookups, "msearch", searched)
+    monkeypatch.setattr(lookups, "MOST_HITS", 2)
+    assert len(list(store.entries(index_of()))) == 5, "four passages and the record of the document"
+    assert len({id(deadline) for deadline in deadlines}) == 3
 
 
 def test_the_longest_ids_that_are_ingested_are_kept_whole(store: ElasticsearchStore) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from numpy.typing import NDArray
 
 from inference.embedders import OnnxEmbedder
@@ -19,7 +20,7 @@ from search.engines.embedded import vector_segments
 from search.engines.embedded.vector_segments import Questions, SegmentFiles
 from search.protocol import Search
 from tests.contracts.embedder import MODEL
-from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document
+from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions
 from tests.support.stores.embedded_searches import near
 from tests.support.stores.one_engine import OneEngine, embedded_store
 
@@ -206,22 +207,6 @@ def test_a_file_that_is_cut_or_stale_is_never_read_and_is_written_anew(
     assert [file.read_bytes() for file in segments(folder)] == whole
 
 
-def test_a_process_that_dies_while_it_writes_leaves_no_segment(
-    store: OneEngine, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def dies(_file: int) -> None:
-        raise KeyboardInterrupt
-
-    names = filled(store, SIZE)
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", dies)
-        with pytest.raises(KeyboardInterrupt):
-            near(store)
-    assert segments(folder) == []
-    assert sorted(near(embedded_store(folder))) == sorted(near(store)) == names
-    assert len(segments(folder)) == 1
-
-
 def test_without_room_for_a_file_a_process_holds_its_vectors_itself(
     store: OneEngine, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,6 +218,17 @@ def test_without_room_for_a_file_a_process_holds_its_vectors_itself(
     assert sorted(near(store)) == names
     store.upsert("ns", [document("later", "x")])
     assert sorted(near(store)) == [*names, "later"]
+    (vectors,) = (folder / "lexical").glob("*/vectors")
+    assert [file.name for file in vectors.iterdir()] == ["lock"]
+
+
+def test_a_search_waits_for_no_writer_of_a_file_until_its_deadline(store: OneEngine, folder: Path) -> None:
+    names = filled(store, SIZE)
+    (index,) = (folder / "lexical").iterdir()
+    (index / "vectors").mkdir()
+    with FileLock(index / "vectors" / "lock"):
+        (ranking,) = store.search_vectors("ns", questions(EAST), Search(depth=SIZE, timeout_s=8))
+    assert sorted(hit.document_id for hit in ranking.hits) == names
     assert segments(folder) == []
 
 
