@@ -102,7 +102,7 @@ def verify(
 def _summary(difference: Difference, *, mends: bool) -> str:
     if difference.failure:
         return difference.failure
-    counts = [f"{count:,} {kind}" for kind in KINDS if (count := difference.counts[kind])]
+    counts = [f"{count:,} {kind}" for kind in KINDS if (count := difference.counts.get(kind))]
     if not counts:
         return "shows what it should"
     return ", ".join(counts) + (", mended" if mends else "")

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Table, delete, insert, select, text, update
+from sqlalchemy import Connection, Table, delete, func, insert, or_, select, text, update
 
 from models.batching import in_batches
 from models.document_tables import (
@@ -182,6 +182,13 @@ class DocumentTable(Database):
                 return
             yield portion
             sequence = portion[1]
+
+    def count_changed_since(self, build: Build, sequence: int) -> int:
+        """The number of documents that `changed_since` yields."""
+        later = or_(_D.sequence > sequence, _D.ended > sequence)
+        changed = select(func.count(_D.document_id.distinct())).where(_of(document_table, build), later)
+        with self.snapshot() as connection:
+            return connection.scalar(changed) or 0
 
     def changes_since(self, build: Build, sequence: int) -> Iterator[Changes]:
         """What a store has to do that contains everything up to a batch, in portions of whole batches."""

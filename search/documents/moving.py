@@ -18,6 +18,8 @@ from search.documents.store import DocumentStore
 from search.documents.verifying import Difference
 
 _TURN_S = 1.0
+_WAIT_S = 3_600.0
+"""The time that a batch of another writer may take."""
 _PAUSE_S = 0.1
 """Between two turns, in which a waiting writer takes the namespace."""
 
@@ -38,10 +40,10 @@ def move(
         raise NotConfigured(
             f"no store {unknown[0]!r} takes documents here; there are: {', '.join(sorted(store.stores))}"
         )
-    with store.exclusive(namespace):
-        _stay_until_then(store, namespace, stores)
+    with store.table.exclusive(namespace, wait_s=_WAIT_S):
+        _begin(store, namespace, stores)
     while True:
-        with store.exclusive(namespace):
+        with store.table.exclusive(namespace, wait_s=_WAIT_S):
             build = store.known(namespace)
             writers = [EngineWriter(name, store.stores[name]) for name in stores]
             left = sum(_one_turn(store, build, writer) for writer in writers)
@@ -55,7 +57,7 @@ def move(
         time.sleep(_PAUSE_S)
 
 
-def _stay_until_then(store: DocumentStore, namespace: str, stores: Sequence[str]) -> None:
+def _begin(store: DocumentStore, namespace: str, stores: Sequence[str]) -> None:
     """Note which stores serve now, so that no writer builds the new indexes whole; drop what another move has begun."""
     build = store.known(namespace)
     if not build.manifest.stores:
@@ -84,7 +86,7 @@ def _one_turn(store: DocumentStore, build: Build, writer: EngineWriter) -> int:
         row = replace(row, sequence=changes.sequence)
         if time.monotonic() > ends_s:
             break
-    return sum(len(portion) for portion, _ in store.table.changed_since(build, row.sequence))
+    return store.table.count_changed_since(build, row.sequence)
 
 
 def _check(store: DocumentStore, build: Build, writer: EngineWriter) -> None:
@@ -102,7 +104,8 @@ def _complaint(store: DocumentStore, build: Build, name: str, differing: Differe
     ids = [*differing.missing, *differing.outdated, *differing.incomplete, *differing.surplus]
     refused = (portion[ids[0]] for portion in store.table.refused(build, name) if ids and ids[0] in portion)
     why = differing.failure or next(refused, "it differs")
+    visible = [name for name, row in store.table.indexes(build).items() if row.is_shown]
     return (
-        f"the store {name!r} does not have the documents of namespace {build.name!r} ({differing.counts.total()} differ, "
-        f"first {ids[:1]}): {why}; {', '.join(build.manifest.stores)} goes on serving"
+        f"the store {name!r} does not have the documents of namespace {build.name!r} ({sum(differing.counts.values())} differ, "
+        f"first {ids[:1]}): {why}; the namespace is still served by {', '.join(build.manifest.stores or visible)}"
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
-from models.errors import BadIndex
+from models.errors import BadIndex, StoreUnavailable
 from search.documents.document_table import Build, DocumentTable
 from search.documents.index_rows import IndexRow
 from search.protocol import Engine, Entry
@@ -33,13 +32,13 @@ class Difference:
     """Documents that it shows and the database does not have."""
     failure: str | None = None
     """Why the comparison, or the deletion of what is surplus, failed."""
-    counts: Counter[str] = field(default_factory=Counter, compare=False)
+    counts: dict[str, int] = field(default_factory=dict, compare=False)
     """How many documents there are of each kind."""
 
     def add(self, differing: Iterable[tuple[str, str]]) -> None:
         """Take in what `compared` yields."""
         for kind, document_id in differing:
-            self.counts[kind] += 1
+            self.counts[kind] = self.counts.get(kind, 0) + 1
             if self.counts[kind] <= MOST_LISTED:
                 getattr(self, kind).append(document_id)
 
@@ -52,24 +51,34 @@ def compared(
 ) -> Iterator[tuple[str, str]]:
     """Each kind of difference with the document, in the order of the ids; `row`: the store's index; None if it has none.
 
-    A file of SQLite that has no name sorts the entries: engines yield them in any order.  Raises the store's ServiceError.
+    Raises the store's ServiceError, and StoreUnavailable if the temporary file cannot be used.
     """
-    with closing(sqlite3.connect("")) as sorting:
+    with _temporary_file() as sorting:
         sorting.execute(
             "CREATE TABLE entry (document_id TEXT, is_shown INTEGER, passage_id TEXT, revision TEXT)"
         )
         _keep(sorting, table.entries(build), is_shown=False)
         if row is not None:
-            sorting.execute("SAVEPOINT shown")
+            sorting.execute("SAVEPOINT entries")
             try:
                 _keep(sorting, store.entries(row.index), is_shown=True)
             except BadIndex:
                 # The store has lost the index, so every document is missing.
-                sorting.execute("ROLLBACK TO shown")
+                sorting.execute("ROLLBACK TO entries")
         entries = sorting.execute("SELECT * FROM entry ORDER BY document_id, is_shown")
         for document_id, of_document in groupby(entries, itemgetter(0)):
             for kind in _kinds(of_document):
                 yield kind, document_id
+
+
+@contextmanager
+def _temporary_file() -> Iterator[sqlite3.Connection]:
+    """A file of SQLite that has no name sorts the entries: engines yield them in any order."""
+    try:
+        with closing(sqlite3.connect("")) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        raise StoreUnavailable(f"the temporary file of the comparison cannot be used: {error}") from error
 
 
 def _keep(sorting: sqlite3.Connection, entries: Iterable[Entry], *, is_shown: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,12 +15,14 @@ from chorale_client.wire_names import Status
 
 from models.batching import in_batches
 from models.documents import Document, Passage
+from search.documents.index_rows import IndexRow
 from tasks.indexing.moving import move_namespace
 from tests.support.command_line import command, in_process
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.postgresql_server import PostgresqlServer
 from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(300)]
 
@@ -97,12 +98,16 @@ def searched(running: RunningPipeline) -> Iterator[Counter[object]]:
 
 def wait_half_way(running: RunningPipeline, store: str) -> None:
     """Until the new index has some batches, and is not shown yet."""
-    table, ends_s = running.resources.documents.table, time.monotonic() + 120
+    table = running.resources.documents.table
     build = table.find("docs")
     assert build is not None
-    while (row := table.indexes(build).get(store)) is None or row.sequence == 0:
-        assert time.monotonic() < ends_s
-        time.sleep(0.01)
+
+    def begun() -> IndexRow | None:
+        row = table.indexes(build).get(store)
+        return row if row is not None and row.sequence > 0 else None
+
+    row = until(begun, 120)
+    assert row is not None
     assert not row.is_shown
 
 
@@ -141,8 +146,7 @@ def test_a_namespace_moves_to_postgresql_and_back_while_it_is_searched_and_writt
         assert again.returncode == 0, output
         assert "docs: served by server, with 3,00" in output
         seen = answers.total()
-        while answers.total() < seen + 6:
-            time.sleep(0.05)
+        until(lambda: answers.total() >= seen + 6, 120)
     expected = (Status.COMPLETE, "repairs", "bm25", "vector")
     assert dict(answers) == {expected: answers.total()}
     assert len(store.revisions("docs")) == 3_003

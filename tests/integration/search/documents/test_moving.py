@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from models.errors import BadIndex, NotConfigured, StoreUnavailable, WriterBusy
+from models.errors import BadIndex, NotConfigured, NotEverywhere, StoreUnavailable, WriterBusy
 from search.documents import document_rows, moving
 from search.documents.moving import move
 from search.documents.store import DocumentStore, Rebuilding
@@ -128,11 +130,52 @@ def test_a_move_to_the_present_store_gives_up_an_unfinished_one(
     assert shown(texts) == dict.fromkeys("abcdef", "1")
 
 
+def test_a_move_waits_for_a_batch_that_takes_longer_than_writers_wait(
+    in_texts: DocumentStore, vectors: FailingStore
+) -> None:
+    writers: list[threading.Thread] = []
+
+    def write_a_long_batch(left: int) -> None:
+        if left == 4:
+            writers.append(threading.Thread(target=hold))
+            writers[0].start()
+
+    def hold() -> None:
+        with in_texts.table.exclusive(NS, wait_s=30):
+            time.sleep(1)  # writers of this store wait 0.2 s
+
+    move(in_texts, NS, ["vectors"], progress=write_a_long_batch)
+    writers[0].join()
+    assert shown(vectors) == dict.fromkeys("abcdef", "1")
+
+
+def test_a_reader_of_a_store_that_a_namespace_left_is_dropped(
+    in_texts: DocumentStore, texts: EmbeddedStore
+) -> None:
+    texts.search_text(NS, ["rent"], Search(10, timeout_s=30))
+    assert [*texts._readers] == [NS]
+    move(in_texts, NS, ["vectors"])
+    texts.generation(NS)
+    assert [*texts._readers] == []
+
+
+def test_the_complaint_about_a_store_names_the_stores_of_a_namespace_that_was_never_moved(
+    store: DocumentStore, vectors: FailingStore
+) -> None:
+    vectors.refused = {"c": "too long"}
+    with pytest.raises(NotEverywhere):
+        store.upsert(NS, [a_document("c")])
+    with pytest.raises(StoreUnavailable, match=r"the namespace is still served by texts, vectors$"):
+        move(store, NS, ["vectors"])
+
+
 def test_a_store_that_refuses_or_loses_a_document_does_not_serve(
     in_texts: DocumentStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vectors.refused = {"c": "too long"}
-    with pytest.raises(StoreUnavailable, match=r"first \['c'\]\): too long; texts goes on serving"):
+    with pytest.raises(
+        StoreUnavailable, match=r"first \['c'\]\): too long; the namespace is still served by texts"
+    ):
         move(in_texts, NS, ["vectors"])
     vectors.refused = {}
     write = FailingStore.write

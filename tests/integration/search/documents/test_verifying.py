@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +41,8 @@ def test_verify_finds_and_repairs_missing_changed_and_surplus_documents(
     differences = store.verify(NS, mends=False)
     assert not differences["texts"]
     assert differences["vectors"] == Difference(["a"], ["b"], ["c"], ["z"])
+    one_of_each = {"missing": 1, "outdated": 1, "incomplete": 1, "surplus": 1}
+    assert asdict(differences["vectors"])["counts"] == one_of_each, "as `chorale verify --json` prints them"
     generation = store.generation(NS)
     assert store.verify(NS, mends=True) == differences
     assert sorted(vectors.written[0]) == ["a", "b", "c"]
@@ -47,6 +52,26 @@ def test_verify_finds_and_repairs_missing_changed_and_surplus_documents(
     vectors.written.clear()
     vectors.failure = StoreUnavailable("away")
     assert store.verify(NS, mends=True)["vectors"].failure == "away"
+
+
+def test_a_full_temporary_disk_is_the_failure_of_a_comparison(
+    store: DocumentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = sqlite3.connect
+
+    def small(name: str, *options: Any, **named: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(name, *options, **named)
+        if name == "":
+            connection.execute("PRAGMA max_page_count = 1")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", small)
+    differences = store.verify(NS, mends=False)
+    why = "the temporary file of the comparison cannot be used: database or disk is full"
+    assert {name: difference.failure for name, difference in differences.items()} == {
+        "texts": why,
+        "vectors": why,
+    }
 
 
 def test_every_index_is_built_anew_from_a_restored_database(
