@@ -209,7 +209,7 @@ def missing_lists(recorded: RecordedRequest, plan: Plan) -> Iterator[Gap]:
         if row.status == BranchStatus.OK and row.candidates is None:
             yield Gap(
                 f"candidates of {row.branch}",
-                "they were left out: the outbox was too long, or CHORALE_AUDIT_HITS_SHARE keeps those of other requests",
+                "they were left out (the outbox was too long, or CHORALE_AUDIT_HITS_SHARE)",
             )
     depths = {branch.name: branch.depth for branch in recorded.plan.branches}
     for branch in plan.branches:

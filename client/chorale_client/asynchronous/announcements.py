@@ -28,6 +28,10 @@ class Listener:
         """The announced result."""
         self.must_read = False
         """Whether the end may have come before the subscription."""
+        self.is_unsure = False
+        """Whether the subscription was confirmed before the acceptance was known.  Then the end came before it very rarely."""
+        self.is_lost = False
+        """Whether the connection was lost, so that a new primary may lack the request."""
         self._is_accepted = is_accepted
         self._woken = asyncio.Event()
 
@@ -46,6 +50,7 @@ class Listener:
     def read_if_accepted(self) -> None:
         """Have the call look for its result, if its request may have ended."""
         self.must_read = self._is_accepted
+        self.is_unsure = not self._is_accepted
         self._woken.set()
 
     def set_result(self, result: bytes) -> None:
@@ -176,6 +181,8 @@ class Announcements:
                     self._requested.clear()
                     self._subscribed.clear()
                     self._asked_at_s = None
+                    for listener in itertools.chain(*self._listeners.values()):
+                        listener.is_lost = True
                     await asyncio.sleep(RECONNECT_S)
         finally:
             self._reading = None

@@ -47,6 +47,8 @@ from chorale_client.wire_names import Status
 
 T = TypeVar("T")
 
+UNSURE_S = 0.25
+"""After this time a call looks for a result that was perhaps announced before its subscription."""
 MOST_CONNECTIONS = 16
 """Maximum number of commands at the same time; further ones wait."""
 
@@ -265,21 +267,19 @@ class AsyncChorale:
     ) -> bytes | None:
         """The result, announced or found; None after `until_s`.  A lost connection is bridged.
 
-        A `request` that is neither in flight nor ended is entered again: a new primary may lack it.
+        A `request` is entered again then: a new primary may lack it, and one that it knows stays as it is.
         """
         loop = asyncio.get_running_loop()
         while listener.result is None and loop.time() < until_s:
-            await listener.wait(until_s)
-            if listener.must_read:
+            await listener.wait(min(until_s, loop.time() + UNSURE_S) if listener.is_unsure else until_s)
+            if listener.must_read or (listener.is_unsure and listener.result is None):
                 try:
-                    listener.must_read = False
-                    result = await self._commands.run_exchange(ledger.result(request_id))
-                    if (
-                        result is None
-                        and request is not None
-                        and await self._commands.run_exchange(standing(request_id)) is None
-                    ):
+                    listener.must_read = listener.is_unsure = False
+                    if request is not None and listener.is_lost:
                         result = (await self._enqueue(request, until_s - GRACE_S)).result
+                        listener.is_lost = False
+                    else:
+                        result = await self._commands.run_exchange(ledger.result(request_id))
                     if result is not None:
                         return result
                 except PASSING:

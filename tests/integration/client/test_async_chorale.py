@@ -38,6 +38,7 @@ from tests.contracts.client import (
     NewClient,
 )
 from tests.support.client_on_a_loop import ClientOnALoop
+from tests.support.ledger.requests import BODY
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_acl import SecuredRedis, needs_tls
 from tests.support.servers.redis_server import RedisServer
@@ -81,6 +82,29 @@ def new_client(request: pytest.FixtureRequest) -> Iterator[NewClient]:
 
 
 class TestAsking(AskingContract):
+    @on_a_loop
+    async def test_an_end_before_the_subscription_is_found_although_the_acceptance_is_known_last(
+        self, chorale: AsyncChorale, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        request, enqueue = make_request("bread", timeout_s=60), chorale._enqueue
+        write, has_ended = Announcements._write, asyncio.Event()
+
+        async def write_late(announcements: Announcements) -> None:
+            await has_ended.wait()
+            await write(announcements)
+
+        async def enqueue_and_end(*args: Any) -> Any:
+            accepted = await enqueue(*args)
+            SingleSteps(redis_client).finish(request.request_id, by="fusion", body=BODY, is_complete=True)
+            has_ended.set()
+            await soon(lambda: bool(chorale._announcements._subscribed))
+            return accepted
+
+        monkeypatch.setattr(Announcements, "_write", write_late)
+        monkeypatch.setattr(chorale, "_enqueue", enqueue_and_end)
+        async with asyncio.timeout(30):
+            assert (await chorale.ask(request)).status == "complete"
+
     @on_a_loop
     async def test_a_refusal_announced_late_does_not_end_the_same_request_sent_again(
         self, chorale: AsyncChorale, redis_client: Redis, monkeypatch: pytest.MonkeyPatch

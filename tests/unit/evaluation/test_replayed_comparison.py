@@ -93,7 +93,7 @@ def test_what_was_not_recorded_is_left_out_and_counted_by_its_reason() -> None:
     assert comparison.left_out == {
         "the answer came from the cache": 2,
         "it was not searched (ended by admission)": 1,
-        "candidates of bm25: the outbox was too long, and they were left out": 1,
+        "candidates of bm25: they were left out (the outbox was too long, or CHORALE_AUDIT_HITS_SHARE)": 1,
         f"depth of bm25: 7 documents are recorded, and {depth} are wanted": 1,
         "another version has written it": 1,
         "branch bm25: the request did not search it": 1,

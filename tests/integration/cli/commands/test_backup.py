@@ -315,7 +315,9 @@ def test_a_backup_that_somebody_else_made_is_refused_and_changes_nothing(
     elsewhere.write_bytes(whole)
     digest = hashlib.sha256(whole).hexdigest()
     for name in ("../elsewhere.db", str(elsewhere), "a/../documents.db"):
-        refused(f"names '{name}'; a backup has documents.db, audit.db", {**fields["files"], name: digest})
+        # The error shortens a long name.
+        reason = rf"names '.*{Path(name).name}'; a backup has documents\.db, audit\.db"
+        refused(reason, {**fields["files"], name: digest})
     refused("`files` is not an object", [file.name])
     file.unlink()
     file.symlink_to(elsewhere)
