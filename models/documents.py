@@ -117,7 +117,7 @@ class Manifest:
     probe: Sequence[float] | None = field(default=None, compare=False)
     """Of an encoder behind an address: the cosines of three fixed sentences, by which another model under its name is noticed."""
     stores: Sequence[str] = field(default=(), compare=False)
-    """Of a namespace that was moved: the stores that have it.  Otherwise all stores do that documents are indexed into."""
+    """The stores that have a moved namespace.  Empty: every store into which documents are indexed has it."""
 
     @property
     def embedders(self) -> Mapping[str, str]:

@@ -254,7 +254,7 @@ class DocumentStore:
         return build
 
     def writers(self, build: Build) -> list[EngineWriter]:
-        """Those of all stores; of a namespace that was moved, of the stores that have it.  Raises BadIndex if none is here."""
+        """The writers of all stores, or of the stores that a moved namespace has.  Raises BadIndex if none is here."""
         names = build.manifest.stores or list(self._writers)
         chosen = [writer for name, writer in self._writers.items() if name in names]
         if self._writers and not chosen:

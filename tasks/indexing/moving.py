@@ -1,4 +1,4 @@
-"""Moves a namespace to other stores; readers are told."""
+"""Moves a namespace to other stores, and publishes the new generation to all readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indexing into a namespace of an installation, and deleting from it, as its one writer; readers are told."""
+"""Indexing into a namespace of an installation, and deleting from it, as its one writer; each change publishes a new generation."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def index_corpus(
     order: WriteOrder | None = None,
     ahead: EmbeddingPrefetch | None = None,
 ) -> IndexReport:
-    """Index what is new or changed in a namespace, as its one writer; readers are told after each batch.
+    """Index what is new or changed in a namespace, as its one writer, and publish the generation after each batch.
 
     `rebuild` builds a new one beside the namespace that is searched, and puts it in its place.  Documents that an
     earlier failure kept from some store are written at the end.  With `order`, no message that was handed in earlier
@@ -238,7 +238,7 @@ def publish_generation(resources: Resources, namespace: str, generation: int) ->
 def delete_documents(
     resources: Resources, ids: Iterable[str], *, namespace: str, order: WriteOrder | None = None
 ) -> IndexReport:
-    """Delete documents from a namespace, in every store; readers are told.  Documents that a later message has written
+    """Delete documents from a namespace, in every store, and publish the generation.  Documents that a later message has written
     stay.  Raises BadIndex, WriterBusy.
     """
     document_ids = list(dict.fromkeys(ids))

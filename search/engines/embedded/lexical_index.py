@@ -82,7 +82,7 @@ def check_index(path: Path) -> None:
 
 
 def indexed_among(path: Path, portions: Iterable[Sequence[int]]) -> Iterator[set[int]]:
-    """Of each portion of rids those that the index of passages has."""
+    """The rids of each portion that the index of passages has."""
     with intelligible(path):
         searcher = tantivy.Index.open(str(path)).searcher()
     for rids in portions:

@@ -248,7 +248,7 @@ class EmbeddedStore(FromDocuments):
         visible = self.documents.visible(namespace)
         is_ours = visible.store == self.documents.store
         if not is_ours:
-            # Its files and arrays would be kept for ever.
+            # The reader would keep the files and arrays of the namespace for ever.
             self._readers.pop(namespace, None)
         if not is_ours or (visible.name is not None and visible.sequence == visible.committed):
             return visible

@@ -188,7 +188,7 @@ class SegmentFiles:
         except OSError:
             draft.unlink(missing_ok=True)
             raise
-        # Those that followed an older segment of this number.
+        # The later segments followed an older one of this number.
         for later in self.folder.glob("*.npy"):
             if int(later.stem) > number:
                 later.unlink()

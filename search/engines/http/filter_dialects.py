@@ -145,7 +145,7 @@ _DATES = {"format": "strict_date_optional_time"}
 
 
 def _elasticsearch_same(field: str, values: Sequence[Any]) -> Clause:
-    # Of values that mean the same the first one is sent: a field of true and false refuses the text "True".
+    # Only the first of several values with the same meaning is sent: a field of true and false refuses the text "True".
     given, known = list[Any](), set[str]()
     for value in values:
         given += [] if repr(value) in known else [value]
