@@ -39,7 +39,7 @@ NAMESPACES_S = 2.0
 _CHART = 8
 """Hits of the chart, which takes less than a third of the first screen."""
 _FACETS, _FACET_CHARS = 12, 60
-"""Most values of a hit's metadata that a click makes a filter, and the longest."""
+"""The page links at most this many values of a hit's metadata, of at most this many characters."""
 MEANINGS = {0: "does not fit", 1: "touches it", 2: "helps", 3: "is the answer"}
 """Of the grades."""
 

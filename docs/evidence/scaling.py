@@ -37,7 +37,7 @@ class Second:
     """The end of one second of the simulation."""
 
     wanted: int
-    """Workers, with those that are starting."""
+    """The number of workers, with those that are starting."""
     p95_s: float
     """Time from the arrival to the end, of the messages that arrived in this second."""
 
@@ -88,7 +88,7 @@ def simulated(
         least.append((now_s, proposal))
         while least[0][0] <= now_s - scaling["fewerAfterSeconds"]:
             least.popleft()
-        # Fewer only when every proposal of the window was for fewer.
+        # Workers end only if every proposal of the window was for fewer workers.
         fewer = min(wanted, max(each for _, each in least))
         more = min(proposal, wanted + max(wanted, MOST_NEW))
         new = max(fewer, more) if proposal > wanted else fewer
@@ -113,7 +113,7 @@ def doubled(
 
 
 def worst_p95_ms(seconds: Sequence[Second]) -> float:
-    """The p95 that 95 of 100 of these seconds kept."""
+    """The p95 that was kept in 95 of 100 of these seconds."""
     return 1_000 * sorted(second.p95_s for second in seconds)[len(seconds) * 19 // 20]
 
 

@@ -224,7 +224,7 @@ def _insert_all(connection: Connection, table: FromClause, rows: Sequence[Row]) 
         {name: rf"\x{value.hex()}" if isinstance(value, bytes) else value for name, value in row.items()}
         for row in rows
     ]
-    # In JSON it takes no NUL.
+    # PostgreSQL takes no NUL in JSON.
     values_by_name = _NUL.sub(r"\1\\ufffd", to_text(records))
     statement = f"INSERT INTO {table} SELECT * FROM json_populate_recordset(NULL::{table}, %s::json)"
     connection.exec_driver_sql(statement, (values_by_name,))

@@ -36,7 +36,7 @@ EXPLANATION = (
 highlight the question's words."""
 
 _NAMES_FILTER = re.compile(r"(^|: )filter ")
-"""A warning about a field, which may begin with the part of the pipeline that gives it."""
+"""A warning that names a field of a filter; the part of the pipeline that gives the warning may stand before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Rows:
 
 
 def keeps_hits(request_id: str, share: float) -> bool:
-    """Whether the request is in the share of requests whose hits are kept; a shadow is if its request is."""
+    """Whether the hits of the request are kept; a shadow follows its request."""
     digest = sha256(request_id_of(request_id).encode()).digest()
     return int.from_bytes(digest[:8]) < share * 2**64
 

@@ -44,7 +44,7 @@ _TEXTS = f"""
 """
 _VECTORS = f"SELECT p.passage_id, p.vector {_OF_PASSAGES}"
 _RIDS = f"SELECT p.passage_id, p.rid {_OF_PASSAGES}"
-# Ended versions too: with a condition on `ended` PostgreSQL would read and sort the whole table for each portion.
+# The portion has ended versions too: with a condition on `ended` PostgreSQL would read and sort the whole table for each portion.
 _ENTRIES = """
     SELECT d.document_id, p.passage_id, d.revision, d.sequence, d.ended FROM (
         SELECT * FROM chorale_document WHERE namespace_id = ? AND (document_id, sequence) > (?, ?)
@@ -160,7 +160,7 @@ def held(
 
 
 def entries(connection: SqlConnection, namespace_id: int) -> Iterator[Entry]:
-    """In the order of the documents' ids; reads a thousand documents at once."""
+    """The entries in the order of the documents' ids; a thousand documents are read at once."""
     document_id, sequence = "", 0
     while portion := connection.execute(_ENTRIES, (namespace_id, document_id, sequence)).fetchall():
         yield from (Entry(*entry) for *entry, _, ended in portion if ended is None)

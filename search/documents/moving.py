@@ -21,7 +21,7 @@ _TURN_S = 1.0
 _WAIT_S = 3_600.0
 """The time that a batch of another writer may take."""
 _PAUSE_S = 0.1
-"""Between two turns, in which a waiting writer takes the namespace."""
+"""The pause between two turns, in which a waiting writer takes the namespace."""
 
 
 def move(

@@ -55,7 +55,7 @@ class VisibleIndex:
     """What a store shows of a namespace now."""
 
     store: str
-    """The store itself; or the one that the namespace was moved to."""
+    """The name of the store, or of the one to which the namespace was moved."""
     namespace_id: int
     """Of the build that is shown; of the current build if no index is."""
     committed: int

@@ -15,7 +15,7 @@ from search.documents.index_rows import IndexRow
 from search.protocol import Engine, Entry
 
 MOST_LISTED = 10_000
-"""Documents that a list names, of all that there may be."""
+"""A list names at most this many documents."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Difference:
     """How many documents there are of each kind."""
 
     def add(self, differing: Iterable[tuple[str, str]]) -> None:
-        """Take in what `compared` yields."""
+        """Count and list what `compared` yields."""
         for kind, document_id in differing:
             self.counts[kind] = self.counts.get(kind, 0) + 1
             if self.counts[kind] <= MOST_LISTED:

@@ -80,7 +80,7 @@ def write(store: DialectStore, *names: str) -> dict[str, str]:
 class SearchServerFaults:
     versions: ClassVar[str]
     headers: ClassVar[dict[str, str]] = {"content-type": "application/json"}
-    """Those of the server's answers."""
+    """The headers of the server's answers."""
 
     @pytest.fixture
     def proxy(self, place: tuple[str, int]) -> Iterator[TcpProxy]:

@@ -20,7 +20,7 @@ from chorale_client.ledger import GRACE_S
 NAMESPACE = "docs"
 LATE_S = 0.3
 STEPS = 10
-"""How often a caller may have to wait for its turn to run while it ends: locks, sockets, the other callers of its process."""
+"""A caller that ends waits for its turn to run at most this often: for locks, sockets, and the other callers of its process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class Asked:
     detail: str
     """What is missing, or what the error says."""
     late_s: float
-    """How long after its deadline the caller had it, less what a busy machine kept it from running."""
+    """The seconds from the deadline to the answer, less the time for which a busy machine kept the caller from running."""
 
 
 class Lag:
-    """How long this process was kept from running, at most, since a moment: a machine of two cores has other work too."""
+    """The longest time for which this process was kept from running since a moment: a machine of two cores has other work too."""
 
     def __init__(self) -> None:
         self._lags: list[tuple[float, float]] = []

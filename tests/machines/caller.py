@@ -44,7 +44,7 @@ class Caller:
         return self
 
     def wait(self) -> None:
-        """Until all `most` requests have ended."""
+        """Waits until all `most` requests have ended."""
         assert self._process is not None
         assert self._process.wait() == 0
         self._lines.seek(0)

@@ -73,7 +73,7 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The hosts end what runs on them."""
+        """Ends what runs on the hosts."""
 
     def start_worker(self, host: str) -> None:
         clock = shifted(CLOCK_OF_B_S) if host == "b" else {}
@@ -103,7 +103,7 @@ class Cluster:
         self.operator("index", str(documents), "--namespace", "docs")
 
     def redis_url(self, role: str) -> str:
-        """By the address of the primary, which each host has on its own loopback."""
+        """The URL of Redis at the address of the primary, which each host has on its own loopback."""
         return (
             f"rediss://{role}:{self.passwords[role]}@127.0.0.1:6379/0?ssl_ca_certs={self.folder}/server.crt"
         )

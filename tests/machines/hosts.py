@@ -60,7 +60,7 @@ class Hosts:
             subprocess.run(["ip", "netns", "del", self._namespace(name)], capture_output=True, check=False)
 
     def enter(self, host: str) -> list[str]:
-        """What stands before a command on this host."""
+        """The words before a command that runs on this host."""
         return ["ip", "netns", "exec", self._namespace(host)]
 
     def start(
@@ -81,7 +81,7 @@ class Hosts:
 
     @contextmanager
     def cut_off(self, host: str) -> Iterator[None]:
-        """The host's cable is out of the bridge."""
+        """Cuts the host off from the bridge."""
         self._on(SWITCH, "link", "set", f"to-{host}", "down")
         try:
             yield
@@ -90,7 +90,7 @@ class Hosts:
 
     @contextmanager
     def lossy(self, host: str, share: float) -> Iterator[None]:
-        """This share of what the host sends is lost."""
+        """Loses this share of the packets that the host sends."""
         rule = [
             "OUTPUT",
             "-o",

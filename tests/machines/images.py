@@ -46,7 +46,7 @@ ENTRYPOINT ["entry"]
 
 
 def build_all(podman: Podman) -> None:
-    """Builds what the store does not have yet; ours always."""
+    """Builds the images that podman does not have yet, and ours always."""
     if not podman("images", "--quiet", PYTHON):
         archive = podman.folder / "python.tar"
         # What the official slim image leaves out.
@@ -64,5 +64,5 @@ def build_all(podman: Podman) -> None:
 
 
 def build_second(podman: Podman) -> None:
-    """Gives the name of ours to an image that says that it is another."""
+    """Gives the name of our image to another one."""
     podman("build", f"--tag={CHORALE}", "-", text=f"FROM {CHORALE}\nENV SECOND_IMAGE=yes\n")

@@ -45,7 +45,7 @@ class Podman:
             missing(f"without root's rights or without podman: `apt install {PACKAGES}` brings it")
         self.folder.mkdir(mode=0o700, exist_ok=True)
         assert self.folder.stat().st_uid == os.getuid(), f"{self.folder} belongs to another user"
-        # Nobody may raise a limit inside a container, and podman would ask for limits of its own.
+        # A process in a container may not raise a limit, and podman would ask for higher limits.
         self._configure(
             "containers.conf",
             '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]\n'

@@ -51,7 +51,7 @@ def nobody_waited_too_long(caller: Caller) -> None:
 
 
 def test_a_clock_that_is_30_s_wrong_costs_nothing(cluster: Cluster) -> None:
-    """That of host b, in this test and in the others."""
+    """The clock of host b is wrong by this, in all tests."""
     with asking(cluster) as caller:
         caller.wait()
     nobody_waited_too_long(caller)
@@ -97,7 +97,7 @@ def test_a_failover_of_redis_loses_no_request_of_a_caller_that_waits(cluster: Cl
         until(lambda: cluster.primary() not in ("", old), LIMIT_S)
         caller.wait()
     nobody_waited_too_long(caller)
-    # Who asks while nobody is the primary is told so at once; what was accepted before is not lost.
+    # A caller without a primary gets an error at once; a request that was accepted before is not lost.
     assert caller.outcomes()["failed"] == 0, caller.outcomes()
     assert caller.outcomes().keys() <= ANSWERS | {"ServiceUnavailable"}, caller.outcomes()
     cluster.restart_as_replica(old)

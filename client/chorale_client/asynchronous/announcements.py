@@ -29,7 +29,7 @@ class Listener:
         self.must_read = False
         """Whether the end may have come before the subscription."""
         self.is_unsure = False
-        """Whether the subscription was confirmed before the acceptance was known.  Then the end came before it very rarely."""
+        """Whether the subscription was confirmed before the acceptance was known.  Very rarely the end has come before the subscription."""
         self.is_lost = False
         """Whether the connection was lost, so that a new primary may lack the request."""
         self._is_accepted = is_accepted

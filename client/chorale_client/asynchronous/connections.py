@@ -86,7 +86,7 @@ class Commands:
     async def connect(self) -> None:
         """Returns when a connection is open."""
         if idle.now_s() - self._heard_at_s > idle.IDLE_S:
-            # In a task of its own: redis-py writes under asyncio.wait_for, which loses cancellations in Python 3.11.
+            # The ping runs in a task of its own, since redis-py writes under asyncio.wait_for, which loses cancellations in Python 3.11.
             await self.run_exchange(_ping())
 
     async def run_exchange(self, steps: Exchange[T], when_late: Callable[[T], None] | None = None) -> T:

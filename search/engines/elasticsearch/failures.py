@@ -30,7 +30,7 @@ _NO_KNN = re.compile(r"No handler for type \[knn_vector\]|unknown setting \[inde
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """As failures name it."""
+    """The name of the server in failures."""
 
     product: str
     versions: str
@@ -136,7 +136,7 @@ def no_json(server: Server) -> InvalidAnswer:
 
 
 def not_asked(server: Server, error: Exception) -> StageFailure:
-    """Without the text of the error, which may quote a header, and so the key."""
+    """The failure without the text of the error, which may quote a header with the key."""
     return StageFailure(f"{server} cannot be asked ({type(error).__name__})")
 
 

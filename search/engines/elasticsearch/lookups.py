@@ -49,7 +49,7 @@ def _scan(call: IndexCall, clause: Clause, fields: Sequence[str]) -> Iterator[Ma
         "size": MOST_HITS,
     }
     while True:
-        # However many pages there are, each has the time of one call.
+        # Each page has the time of one call, however many pages there are.
         call = replace(call, deadline=call.connection.deadline())
         hits = found_in(msearch(call, {0: body})[0])
         for hit in hits:

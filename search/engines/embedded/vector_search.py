@@ -22,7 +22,7 @@ from search.ranking_end import COSINE_DECIMALS
 _QUESTIONS_AT_ONCE = 16
 """One product for several questions reads the vectors once, and holds this many scores for every passage."""
 _SAMPLE = 32_768
-"""So many of the scores show well enough where the best begin."""
+"""A sample of this many scores shows well enough where the best begin."""
 _LAST_DECIMAL = 10.0**-COSINE_DECIMALS
 
 
@@ -36,7 +36,7 @@ def search_matrix(
     deadline: Deadline,
 ) -> list[tuple[Hit, ...]]:
     """A ranking for each row of `questions`, shape (q, d)."""
-    # The last item is for vectors whose row is -1.
+    # The last item stands for vectors whose row is -1.
     is_searched = np.append(rows.alive if allowed is None else allowed, False)
     parts = [
         _Part(segment, places, of_segment[places])
@@ -63,7 +63,7 @@ def search_matrix(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What is searched of a segment."""
+    """The vectors of a segment that are searched."""
 
     segment: Segment
     places: NDArray[np.intp]
@@ -84,7 +84,7 @@ class _Searched:
         taken = self.rows.likely(depth)
         while taken < len(scores):
             best = np.flatnonzero(scores >= _beginning(scores, taken))
-            # Whatever can score as high as the end of a ranking of these alone.
+            # What can score as high as the end of a ranking of these passages alone belongs to the candidates.
             least = self._end(best, self._exact(best, question), depth) - 2 * _LAST_DECIMAL
             best = np.flatnonzero(scores >= least - error)
             exact = self._exact(best, question)
@@ -105,7 +105,7 @@ class _Searched:
         return float(scores[order[np.sort(firsts)[:depth][-1]]])
 
     def _exact(self, chosen: NDArray[np.intp], question: Vector) -> NDArray[np.float64]:
-        """Each one's score, whatever others there are; `chosen` ascends."""
+        """The score of each chosen passage, which depends on no other passage; `chosen` ascends."""
         borders = np.searchsorted(chosen, self.firsts).tolist()
         passages = [
             part.segment.vectors[part.places[chosen[begin:end] - first]]

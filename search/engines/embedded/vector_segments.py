@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 VECTORS = "vectors"
 """The folder inside of a namespace's index in which the segments are; it is deleted with the index."""
 SIZE = 8_192
-"""Vectors of a segment; with fewer than that, one product of floats is as fast."""
+"""The number of vectors in a segment; with fewer vectors one product of floats is as fast."""
 _WAIT_S = 0.2
-"""How long a search waits while another process writes a segment, which takes a tenth of a second; then it holds the vectors itself."""
+"""A search waits this long for another process that writes a segment, which takes a tenth of a second; then it loads the vectors itself."""
 _INEXACT = 1e-5
-"""More than any error of a product's score, which depends on the number of questions beside it: BLAS sums in another order
+"""This is more than any error of a product's score, which depends on the number of questions beside it: BLAS sums in another order
 for another shape."""
 _GATHER_BELOW = 0.125
-"""With a smaller share of the vectors, copying them is faster than multiplying all."""
+"""Copying a smaller share of the vectors is faster than multiplying all of them."""
 _LEVELS, _QUESTION_LEVELS = 127, 63
 """Codes of passages are from -127 to 127, those of questions from -63 to 63: x86 processors without VNNI add two products in 16 bits,
 and two of 8-bit codes would not fit."""
 _SHIFT = _QUESTION_LEVELS + 1
-"""Makes a question's codes unsigned, as the fast kernels want them."""
+"""The sum with this number makes a question's codes unsigned, as the fast kernels want them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Segment:
     codes: Codes | None = None
 
     def products(self, questions: Questions, places: NDArray[np.intp]) -> tuple[Matrix, NDArray[np.float64]]:
-        """Scores of the vectors at `places`, shape (q, p), and the most by which each question's can be wrong, shape (q,)."""
+        """Scores of the vectors at `places`, shape (q, p), and the largest possible error of each question's scores, shape (q,)."""
         errors = np.full(len(questions.vectors), _INEXACT)
         if len(places) < _GATHER_BELOW * len(self.rids):
             return questions.vectors @ self.vectors[places].T, errors

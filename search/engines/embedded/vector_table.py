@@ -1,4 +1,4 @@
-"""The vectors of a namespace that one process has loaded: segments that it shares with others, and what is in none of its own."""
+"""The vectors of a namespace that one process has loaded: segments that it shares with other processes, and vectors that no segment has."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class VectorTable:
 
         def opened() -> Segment | None:
             segment = files.open(number, after)
-            # One with mostly dead passages is written anew.
+            # A segment with mostly dead passages is written anew.
             is_used = segment is not None and np.count_nonzero(_rows_of(segment, rows) >= 0) >= files.size / 2
             return segment if is_used else None
 
@@ -100,7 +100,7 @@ class VectorTable:
         most: int,
         among: NDArray[np.int64] | None = None,
     ) -> _Read:
-        """Rids and vectors of living passages that follow the rid `after`; of these alone if `among` names some."""
+        """Rids and vectors of living passages that follow the rid `after`; `among` limits them to these rids."""
         span = (self._namespace_id, after, int(rows.rids[-1]), rows.visible, most)
         result = connection.execute(_VECTORS, span)
         parts: list[_Read] = [(self._own.rids[:0], self._own.vectors[:0])]

@@ -78,7 +78,7 @@ def _clauses(language: _Language, field: str, condition: Any) -> Iterator[Clause
 
 
 def _negation(language: _Language, field: str, operand: Any) -> Clause | None:
-    """Only of values that the system compares exactly as we do."""
+    """A negation is sent only for values that the system compares exactly as we do."""
     values = choices(operand)
     if isinstance(operand, Mapping) or language.negated is None or any(map(date_span, values)):
         return None
@@ -94,7 +94,7 @@ def _own_form(filters: Mapping[str, Any], names: Mapping[str, str]) -> Translate
 
 
 def _as_written(condition: Any) -> Any:
-    """One bound, where stores compare with a number and its numeral."""
+    """The condition with one bound, where stores compare with a number and its numeral."""
     if not isinstance(condition, dict):
         return condition
     return {

@@ -144,11 +144,11 @@ def test_the_profile_small_starts_the_embedded_profile_in_one_container_beside_w
     assert started("engines") == SERVICES.keys() - {"small", "chorale"}
     assert started("postgresql") == started("engines") - {"elasticsearch", "weaviate"}
     small = SERVICES["small"]
-    # It has no address of a server, and waits for no other service: `chorale up` starts its own Redis.
+    # The container has no address of a server, and waits for no other service: `chorale up` starts its own Redis.
     assert not {name for name in small["environment"] if name.endswith("_URL") or "PIPELINE" in name}
     assert "depends_on" not in small
     assert words(small)[:4] == ["python", "-m", "cli", "up"]
-    # Its volume is not that of the workers, whose documents are in PostgreSQL.
+    # The container has a volume of its own; the documents of the workers are in PostgreSQL.
     assert "small:/var/lib/chorale" in small["volumes"]
     assert "data:/var/lib/chorale" in SERVICES["index"]["volumes"]
 
@@ -168,7 +168,7 @@ def test_one_command_writes_the_logins_of_a_new_installation_and_leaves_those_of
     assert {name for name in required if len(values[name]) < SHORTEST_PASSWORD} == set()
     assert len({values[name] for name in required}) == len(required)
     assert re.fullmatch("[a-z]+:[0-9a-f]{48}", values["FLOWER_BASIC_AUTH"])
-    # All else is that of the example, and only this user can read the file.
+    # The other lines are those of the example, and only this user can read the file.
     assert re.sub("=([a-z]+:)?[0-9a-f]{48}$", "=", text, flags=re.MULTILINE) == EXAMPLE
     assert dotenv.stat().st_mode & 0o777 == 0o600
     subprocess.run(write, check=True)

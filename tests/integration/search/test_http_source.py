@@ -247,7 +247,7 @@ def test_filters_are_sent_in_the_dialect_of_the_endpoint(server: SearchServer, o
         "top_k": 1,
         "filter": {"$and": [{"kind": {"$in": ["faq"]}}, {"year": {"$gte": 2020}}]},
     }
-    # What the hits have is compared here too; `year`, which they have not, is the endpoint's own affair.
+    # Fields that the hits have are compared here too; the endpoint alone compares `year`, which they lack.
     assert (ids(ranking), ranking.warnings) == (["wiki/keys"], ())
     found(source)
     assert server.asked[1].body["filter"] == {}
@@ -298,7 +298,7 @@ def test_a_forced_filter_is_compared_here_whatever_the_endpoint_makes_of_it(
 
 
 def test_no_warning_says_what_a_key_forces_or_how_much_that_hides(server: SearchServer, opens: Opens) -> None:
-    """Of the two hits that the endpoint was to send, one is another tenant's."""
+    """The endpoint is asked for two hits, of which one is another tenant's."""
     server.answer = says({"items": [{"id": name, "owner": name} for name in ("acme", "other")]})
     source = opens(**PINECONE, metadata={"owner": "owner"}, max_hits=2)
     forced = {"owner": {"all": [{"contains": "acm"}]}}

@@ -97,7 +97,7 @@ def searched(running: RunningPipeline) -> Iterator[Counter[object]]:
 
 
 def wait_half_way(running: RunningPipeline, store: str) -> None:
-    """Until the new index has some batches, and is not shown yet."""
+    """Waits until the new index has some batches, and is not shown yet."""
     table = running.resources.documents.table
     build = table.find("docs")
     assert build is not None

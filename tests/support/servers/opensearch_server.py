@@ -1,4 +1,4 @@
-"""An OpenSearch of its own, from Maven's repository, which a test may pause and kill, and stores on it."""
+"""A server of OpenSearch from Maven's repository, which a test may pause and kill, and the stores on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.servers.services import missing
 from tests.support.stores.known_index import KnownIndexes
 
 WITH_VECTORS, NEWEST = "2.19.6", "3.6.0"
-"""Versions.  The k-NN plugin of the newest one is in no repository."""
+"""The versions of the servers.  The k-NN plugin of the newest one is in no repository."""
 
 _KNN = "2.19.1.0"
 _JAVA = {WITH_VECTORS: range(11, 24), NEWEST: range(21, 100)}
@@ -38,7 +38,7 @@ _PARTS = (
     "modules/lang-painless/",
     "modules/analysis-common/",
 )
-"""What a server needs; the others take half of its start."""
+"""The modules that a server needs; the others would double the time of its start."""
 _FETCH_LIMIT_S = 300
 
 
@@ -83,7 +83,7 @@ class OpenSearchServer(OwnServer):
                 *(f"-E{name}={value}" for name, value in settings.items()),
             ],
             cwd=home,
-            # It refuses to run as root.
+            # PostgreSQL refuses to run as root.
             user="nobody" if os.geteuid() == 0 else None,
         )
         self.wait_ready()

@@ -26,7 +26,7 @@ numbers = {
 }
 
 class Server(EmbeddedStore):
-    """Its index lacks the first half of the documents, and has as many that nobody knows."""
+    """A store whose index lacks the first half of the documents, and has as many that nobody knows."""
 
     def entries(self, index):
         return (Entry(f"d{number}", f"p{number}", "1") for number in range(COUNT // 2 + 1, COUNT * 3 // 2 + 1))

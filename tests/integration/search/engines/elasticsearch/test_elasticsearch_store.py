@@ -50,7 +50,7 @@ class Emptied:
 
 
 class TestElasticsearchStore(Emptied, StoreContract, RebuildingContract, DrawnFiltersContract):
-    """With our own analyser."""
+    """A store with our own analyser."""
 
     @pytest.fixture
     def reader(self, kept: OneEngine, prefix: str) -> Iterator[ElasticsearchStore]:

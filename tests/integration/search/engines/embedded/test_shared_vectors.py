@@ -40,7 +40,7 @@ def reader(folder: Path, *dies: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def ask(*processes: subprocess.Popen[str]) -> list[tuple[list[str], list[int]]]:
-    """Asks all at the same time: what each found, and the inodes of the files that it has mapped."""
+    """The hits of each process, which are asked at the same time, and the inodes of the files that it has mapped."""
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("\n")

@@ -43,7 +43,7 @@ class Emptied:
 
 
 class TestOpenSearchStore(Emptied, StoreContract, RebuildingContract, DrawnFiltersContract):
-    """With our own analyser."""
+    """A store with our own analyser."""
 
     options: ClassVar[Mapping[str, Any]] = {"vectors": True, "prefix": "own"}
 
@@ -59,7 +59,7 @@ class TestWithSeveralShards(Emptied, FiltersContract):
 
 
 class TestOpenSearch3(Emptied, WritingContract, TextContract):
-    """Words, by an analyser of the server."""
+    """A store of words with an analyser of the server."""
 
     server = "newest"
     options: ClassVar[Mapping[str, Any]] = {"analyser": "english"}

@@ -18,7 +18,7 @@ from tests.support.servers.services import missing
 from tests.support.stores.known_index import index_of, revisions
 
 LEFT = 256 * 1024
-"""Bytes that the other file leaves."""
+"""The number of bytes that the other file leaves free."""
 
 
 @pytest.fixture

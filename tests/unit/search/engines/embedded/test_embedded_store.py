@@ -24,7 +24,7 @@ class TestEmbeddedStore(StoreContract):
 
 @pytest.mark.slow
 class TestEmbeddedStoreInSegments(TestEmbeddedStore):
-    """Its vectors are in files, and products of codes find what is near."""
+    """A store with vectors in files, in which products of codes find the candidates."""
 
     @pytest.fixture(autouse=True)
     def _of_two(self, monkeypatch: pytest.MonkeyPatch) -> None:
