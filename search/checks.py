@@ -10,7 +10,7 @@ import numpy as np
 from chorale_client.request import check_namespace
 
 from models.documents import Document, Manifest, Matrix
-from models.errors import InvalidAnswer, ManifestMismatch, OtherEncoder, WrongDeclaration
+from models.errors import InvalidAnswer, ManifestMismatch, NotConfigured, OtherEncoder, WrongDeclaration
 from search.analysis import analyser
 
 LONGEST_PASSAGE = 5_000_000
@@ -105,6 +105,13 @@ def built_differently(namespace: str, differing: Sequence[str]) -> ManifestMisma
         f"namespace {namespace!r} was built differently: {'; '.join(differing)}. "
         f"Index with the same settings, or build it again with `chorale index --rebuild`; "
         f"`chorale namespaces rebuild {namespace} --encoder NAME` changes its encoder alone"
+    )
+
+
+def without_vectors(namespace: str, product: str) -> NotConfigured:
+    return NotConfigured(
+        f"namespace {namespace!r} in {product} has no vectors: declare the store with `vectors = true` and build it again with "
+        "`chorale index --rebuild`"
     )
 
 

@@ -77,11 +77,8 @@ class Upload(io.RawIOBase):
         return size
 
     def _arrived(self) -> Iterator[bytes]:
-        while (chunk := from_thread.run(self._next)) is not None:
+        while (chunk := from_thread.run(anext, self._body, None)) is not None:
             yield chunk
-
-    async def _next(self) -> bytes | None:
-        return await anext(self._body, None)
 
 
 class _FilePart:

@@ -131,7 +131,7 @@ class Chorale:
             attempts += 1
             try:
                 with self._listening(request_id) as channel:
-                    # The request is entered again after a lost connection, too: a new primary may lack it, and a request that it knows stays as it is.
+                    # A new primary may lack the request after a lost connection; a request that it knows stays as it is.
                     accepted = self._enqueue(request, ends_at_s - GRACE_S - time.monotonic())
                     if accepted.state == Status.REFUSED:
                         # If nobody read this announcement, it would end the next request with this id.

@@ -15,7 +15,7 @@ from models.errors import NotConfigured, StoreUnavailable, WriterBusy
 from search.documents.document_table import Build
 from search.documents.engine_writer import EngineWriter
 from search.documents.store import DocumentStore
-from search.documents.verifying import Difference
+from search.documents.verifying import Difference, difference
 
 _TURN_S = 1.0
 _WAIT_S = 3_600.0
@@ -92,10 +92,10 @@ def _one_turn(store: DocumentStore, build: Build, writer: EngineWriter) -> int:
 def _check(store: DocumentStore, build: Build, writer: EngineWriter) -> None:
     """Mend what differs from the documents; raises StoreUnavailable if something still does."""
     row = store.table.indexes(build)[writer.name]
-    if store.difference(build, writer, row, mends=True):
+    if difference(store.table, build, writer, row, mends=True):
         for refused in store.table.refused(build, writer.name):
             store.apply(build, writer, row, store.table.changes(build, list(refused), row.sequence))
-        differing = store.difference(build, writer, row, mends=False)
+        differing = difference(store.table, build, writer, row, mends=False)
         if differing:
             raise StoreUnavailable(_complaint(store, build, writer.name, differing))
 

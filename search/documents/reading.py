@@ -89,8 +89,9 @@ def read_visible_index(rows: SqlConnection, store: str, namespace: str) -> Visib
     builds = rows.execute(_SHOWN, (namespace, store, *names)).fetchall()
     if not builds:
         raise UnknownNamespace(namespace, _SUBJECT, _names(rows)[:20])
-    stores = json.loads(builds[0][3]).get("stores")
-    if stores and store and store not in stores:
+    # A generation is read without a store for each request.
+    stores = json.loads(builds[0][3]).get("stores") if store else None
+    if stores and store not in stores:
         store = stores[0]
         builds = rows.execute(_SHOWN, (namespace, store, *names)).fetchall()
     build = next((build for build in builds if build[4] is not None), builds[0])

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from structlog import get_logger
 
-from models.batching import in_batches
 from models.documents import Document, Manifest, NamespaceState
 from models.errors import (
     BadIndex,
@@ -33,13 +32,12 @@ from search.documents.document_table import CURRENT, NEXT, Build, Changes, Docum
 from search.documents.engine_writer import EngineWriter
 from search.documents.index_rows import IndexRow
 from search.documents.lookups import OLD
-from search.documents.verifying import MOST_LISTED, Difference, compared
+from search.documents.verifying import MOST_LISTED, Difference, difference
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Engine
 
 log = get_logger("chorale.index")
 
-_BATCH = 256
 _WAITS = "the store has not built its index yet"
 _BEHIND = "not written yet"
 
@@ -184,39 +182,14 @@ class DocumentStore:
             build = self.known(namespace)
             rows = self.table.indexes(build)
             differences = {
-                writer.name: self.difference(build, writer, rows.get(writer.name), mends=mends)
+                writer.name: difference(self.table, build, writer, rows.get(writer.name), mends=mends)
                 for writer in self.writers(build)
             }
             if mends:
-                if any(difference.surplus for difference in differences.values()):
+                if any(differing.surplus for differing in differences.values()):
                     self.table.raise_generation(namespace, by=1)
                 self.settle(namespace)
         return differences
-
-    def difference(
-        self, build: Build, writer: EngineWriter, row: IndexRow | None, *, mends: bool
-    ) -> Difference:
-        """The difference between a store and the database.  With `mends`, what the store has beyond the documents is deleted, and
-        what it lacks counts as refused, so that it is written again."""
-        difference = Difference()
-        writer.ask_again()
-        try:
-            for some in in_batches(compared(self.table, build, writer.store, row), _BATCH):
-                difference.add(some)
-                if mends and row is not None:
-                    self._mend(build, writer, row, some)
-        except ServiceError as error:
-            difference.failure = str(error)
-        return difference
-
-    def _mend(
-        self, build: Build, writer: EngineWriter, row: IndexRow, differing: Sequence[tuple[str, str]]
-    ) -> None:
-        surplus = [document_id for kind, document_id in differing if kind == "surplus"]
-        lacking = {document_id: None for kind, document_id in differing if kind != "surplus"}
-        self.table.refuse(build, writer.name, list(lacking))
-        if surplus and (refused := writer.write(row.index, Changes(0, deleted=surplus))):
-            raise ServiceError(next(iter(refused.values())))
 
     def unwritten(self, namespace: str) -> dict[str, str]:
         """The reasons why documents are not in every store, by document id: `store: reason; store: reason`.

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
-from models.errors import BadIndex, StoreUnavailable
-from search.documents.document_table import Build, DocumentTable
+from models.batching import in_batches
+from models.errors import BadIndex, ServiceError, StoreUnavailable
+from search.documents.document_table import Build, Changes, DocumentTable
+from search.documents.engine_writer import EngineWriter
 from search.documents.index_rows import IndexRow
 from search.protocol import Engine, Entry
 
+_BATCH = 256
 MOST_LISTED = 10_000
 """A list names at most this many documents."""
 
@@ -44,6 +47,37 @@ class Difference:
 
     def __bool__(self) -> bool:
         return bool(self.counts or self.failure)
+
+
+def difference(
+    table: DocumentTable, build: Build, writer: EngineWriter, row: IndexRow | None, *, mends: bool
+) -> Difference:
+    """The difference between a store and the database.  With `mends`, what the store has beyond the documents is deleted, and
+    what it lacks counts as refused, so that it is written again.  `row`: the store's index; None if it has none."""
+    differing = Difference()
+    writer.ask_again()
+    try:
+        for some in in_batches(compared(table, build, writer.store, row), _BATCH):
+            differing.add(some)
+            if mends and row is not None:
+                _mend(table, build, writer, row, some)
+    except ServiceError as error:
+        differing.failure = str(error)
+    return differing
+
+
+def _mend(
+    table: DocumentTable,
+    build: Build,
+    writer: EngineWriter,
+    row: IndexRow,
+    differing: Sequence[tuple[str, str]],
+) -> None:
+    surplus = [document_id for kind, document_id in differing if kind == "surplus"]
+    lacking = {document_id: None for kind, document_id in differing if kind != "surplus"}
+    table.refuse(build, writer.name, list(lacking))
+    if surplus and (refused := writer.write(row.index, Changes(0, deleted=surplus))):
+        raise ServiceError(next(iter(refused.values())))
 
 
 def compared(

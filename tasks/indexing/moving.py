@@ -39,7 +39,7 @@ def _check_branches(resources: Resources, stores: Sequence[str]) -> None:
         if branch.store not in resources.written_stores:
             continue
         name = branch.store if branch.store in stores else stores[0]
-        declared, needs = pipeline.stores[name], pipeline.kinds.branches[branch.kind].needs
+        declared, needs = pipeline.stores[name], pipeline.needs_of(branch)
         options = pipeline.kinds.stores[declared.kind].options
         read = options(**declared.options) if isinstance(options, type) else None
         if branch.kind == "hybrid" and not isinstance(resources.store(name), Fuses):

@@ -257,7 +257,7 @@ return self._write(batch), {}""",
         "AnswerReader._own_filters",
         "return {} if self._endpoint.takes_filters else dict(search.filters or {})",
         (
-            "tests/integration/search/test_http_source.py"
+            "tests/integration/search/engines/http/test_http_filters.py"
             "::test_a_forced_filter_is_compared_here_whatever_the_endpoint_makes_of_it",
         ),
     ),

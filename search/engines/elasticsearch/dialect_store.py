@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from models.documents import Matrix
-from models.errors import NotConfigured
 from models.hits import Ranking
-from search.checks import checked_questions
+from search.checks import checked_questions, without_vectors
 from search.documents.reading import FromDocuments, warm_by_searching
 from search.engines.elasticsearch import searching
 from search.engines.elasticsearch.connection import Connection, IndexCall
@@ -40,10 +39,7 @@ class DialectStore(DocumentWriter, FromDocuments):
 
         def work(call: IndexCall) -> list[Ranking]:
             if not call.layout.has_vectors:
-                raise NotConfigured(
-                    f"namespace {namespace!r} in {self._connection.server.product} has no vectors: declare the store with "
-                    "`vectors = true` and build it again with `chorale index --rebuild`"
-                )
+                raise without_vectors(namespace, self._connection.server.product)
             questions = checked_questions(namespace, vectors, call.layout.manifest, search.embedders)
             return searching.search_vectors(call, questions, search)
 

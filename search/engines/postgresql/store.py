@@ -7,9 +7,8 @@ from typing import TypeVar
 
 from models.documents import Matrix
 from models.endpoints import PostgresqlEndpoint
-from models.errors import NotConfigured
 from models.hits import Ranking
-from search.checks import checked_questions
+from search.checks import checked_questions, without_vectors
 from search.documents.reading import FromDocuments, warm_by_searching
 from search.engines.postgresql import searching, tables
 from search.engines.postgresql.connection import Connection, Session
@@ -43,10 +42,7 @@ class PostgresqlStore(DocumentWriter, FromDocuments):
 
         def work(searched: Searched) -> list[Ranking]:
             if not searched.tables.dimension:
-                raise NotConfigured(
-                    f"namespace {namespace!r} in PostgreSQL has no vectors: declare the store with `vectors = true` and build it "
-                    "again with `chorale index --rebuild`"
-                )
+                raise without_vectors(namespace, "PostgreSQL")
             questions = checked_questions(namespace, vectors, searched.index.manifest, search.embedders)
             return searching.by_vectors(searched, questions, search)
 
