@@ -3,9 +3,6 @@
 FOLDER is a collection in the BEIR layout; of documents with the same text it keeps one.  A hundred documents get a copy each by
 each kind of edit; copies and documents come to the groups of near-duplicates in any order.  A pair of one group is right if both
 are made of one document.  Long texts have 80 words or more, short ones 20 to 79.
-
-With `asked` in place of thresholds, 400 documents and 100 copies are indexed in a folder of their own, and the titles of the
-copied documents are asked through a running pipeline.
 """
 
 from __future__ import annotations
@@ -19,21 +16,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import combinations
 from pathlib import Path
 
 from sqlalchemy import create_engine
 
-from cli.local.measured_pipeline import measured_pipeline
-from config.settings import Settings
 from ingest.document_ids import normalised
 from ingest.near_duplicates import MIN_WORDS, NearDuplicates, is_short
-from ingest.raw_documents import RawDocument
 from models.document_tables import near_duplicates_metadata
 from search.near_duplicate_rows import NearDuplicateRows
-from tasks.indexing.indexing_run import SourceDocuments
-from tasks.indexing.namespace_writer import index_corpus
-from tasks.wiring.pipeline import load_pipeline
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*")
@@ -118,18 +109,10 @@ def _marked_up(word: str, chance: random.Random, others: Sequence[str]) -> list[
     return [f"**{word}**"]
 
 
-def _other_numbers(share: float) -> Edit:
-    def edit(text: str, chance: random.Random, others: Sequence[str]) -> str:
-        numbers = [number.start() for number in _NUMBER.finditer(text)]
-        changed = set(chance.sample(numbers, max(1, round(share * len(numbers)))))
-        return _NUMBER.sub(
-            lambda number: another(number[0], chance) if number.start() in changed else number[0], text
-        )
-
-    def another(number: str, chance: random.Random) -> str:
-        return re.sub(r"\d", lambda digit: str((int(digit[0]) + chance.randint(1, 9)) % 10), number)
-
-    return edit
+def _other_number(text: str, chance: random.Random, others: Sequence[str]) -> str:
+    changed = chance.choice(list(_NUMBER.finditer(text)))
+    other = re.sub(r"\d", lambda digit: str((int(digit[0]) + chance.randint(1, 9)) % 10), changed[0])
+    return text[: changed.start()] + other + text[changed.end() :]
 
 
 EDITS: Mapping[str, Edit] = {
@@ -144,12 +127,6 @@ EDITS: Mapping[str, Edit] = {
     "5 % of the words deleted": _words(_deleted, 0.05),
     "5 % more words": _words(_inserted, 0.05),
 }
-STRONGER: Mapping[str, Edit] = {
-    "10 % of the words replaced": _words(_replaced, 0.10),
-    "20 % of the words replaced": _words(_replaced, 0.20),
-}
-"""Measured apart: whether these are copies is a matter of taste."""
-
 LIGHT: Mapping[str, Edit] = {
     "case, punctuation and white space": _retyped,
     "a word in bold (Markdown)": _words(_marked_up, 0),
@@ -159,12 +136,8 @@ LIGHT: Mapping[str, Edit] = {
     "a word replaced": _words(_replaced, 0),
 }
 """For short texts; a share of 0 is one word."""
-NUMBERS: Mapping[str, Edit] = {
-    "one number changed": _other_numbers(0),
-    "three quarters of its numbers changed": _other_numbers(0.75),
-    "every number changed": _other_numbers(1),
-}
-"""For texts with four numbers or more.  Where most numbers are others, the text is no copy."""
+NUMBERS: Mapping[str, Edit] = {"one number changed": _other_number}
+"""For texts with four numbers or more.  Such a text is no copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,20 +176,10 @@ def _groups(threshold: float) -> Iterator[NearDuplicates]:
         engine.dispose()
 
 
-@dataclass(frozen=True, slots=True)
-class Edited:
-    """Documents and edited copies of some of them."""
-
-    texts: Mapping[str, str]
-    """In any order."""
-    origin: Mapping[str, str]
-    """The document that a text was made of."""
-    kinds: Mapping[str, str]
-    """The kind of edit, by copy."""
-
-
-def edited(texts: Mapping[str, str], edits: Mapping[str, Edit], copies: int, seed: int) -> Edited:
-    """`copies` copies of as many texts, the kinds of edits in turn."""
+def recognised(
+    texts: Mapping[str, str], edits: Mapping[str, Edit], copies: int, threshold: float, seed: int = 7
+) -> Recognised:
+    """What the groups say of `copies` copies of as many texts, the kinds of edits in turn."""
     chance, others = random.Random(seed), list(texts.values())
     origin = {name: name for name in texts}
     kinds, everything = dict[str, str](), dict(texts)
@@ -227,17 +190,9 @@ def edited(texts: Mapping[str, str], edits: Mapping[str, Edit], copies: int, see
         origin[copy], kinds[copy] = name, kind
     names = list(everything)
     chance.shuffle(names)
-    return Edited({name: everything[name] for name in names}, origin, kinds)
-
-
-def recognised(
-    texts: Mapping[str, str], edits: Mapping[str, Edit], copies: int, threshold: float, seed: int = 7
-) -> Recognised:
-    """What the groups say of `copies` copies of as many texts."""
-    given = edited(texts, edits, copies, seed)
-    origin, kinds = given.origin, given.kinds
     with _groups(threshold) as groups:
-        group_of = {name: group or name for name, group in groups.assign(given.texts).items()}
+        assigned = groups.assign({name: everything[name] for name in names})
+    group_of = {name: group or name for name, group in assigned.items()}
     members = defaultdict(list)
     for name, group in group_of.items():
         members[group].append(name)
@@ -247,39 +202,11 @@ def recognised(
     return Recognised(len(pairs) - len(wrong), wrong, found, Counter(kinds.values()))
 
 
-def ask(texts: Mapping[str, str], titles: Mapping[str, str]) -> None:
-    """Tells of the pages for the titles of the copied documents; the settings of `chorale` apply, but for the folder."""
-    given = edited(texts, EDITS, 100, seed=7)
-    documents = [
-        RawDocument(name, "copies", titles[given.origin[name]], text) for name, text in given.texts.items()
-    ]
-    found, wrong, full = 0, 0, 0
-    with tempfile.TemporaryDirectory() as home:
-        settings = Settings(home=Path(home))
-        with measured_pipeline(settings, load_pipeline(settings.pipeline_file)) as measured:
-            index_corpus(measured.resources, SourceDocuments(documents, "copies"), namespace="copies")
-            for copy in given.kinds:
-                document = given.origin[copy]
-                answer = measured.client.retrieve(
-                    titles[document], namespace="copies", timeout_s=60, top_k=10
-                )
-                full += len(answer.hits) == 10
-                folded = [(hit.document_id, one.document_id) for hit in answer.hits for one in hit.folded]
-                found += any({*pair} == {copy, document} for pair in folded)
-                wrong += sum(given.origin[one] != given.origin[other] for one, other in folded)
-    sys.stdout.write(
-        f"{len(given.kinds)} questions: {full} full pages, {found} copies folded and named, {wrong} wrong ones\n"
-    )
-
-
 def main() -> None:
     folder, *thresholds = sys.argv[1:]
     lines = (Path(folder) / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [line for line in map(json.loads, lines) if line["text"].strip()]
     texts = {row["_id"]: row["text"] for row in {normalised(row["text"]): row for row in rows}.values()}
-    if thresholds == ["asked"]:
-        ask(dict(islice(texts.items(), 400)), {line["_id"]: line["title"] for line in rows})
-        return
     for threshold in map(float, thresholds or ["0.6"]):
         for kind, edits, chosen in _measured(texts):
             one = recognised(chosen, edits, min(100 * len(edits), len(chosen)), threshold)
@@ -302,8 +229,6 @@ def _measured(texts: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, Edit
         numbered = {name: text for name, text in of_length.items() if len(_NUMBER.findall(text)) >= 4}
         if numbered:
             yield f"{kind} with other numbers", NUMBERS, numbered
-    if long:
-        yield "long texts with many changes", STRONGER, long
 
 
 if __name__ == "__main__":

