@@ -25,7 +25,7 @@ from api.caller import Caller, KeyFirst
 from api.headers import IdempotencyKey, id_for
 from api.jobs.documents import Comparison, JobPage, Removed, ResultPage, Retried, Retry, SubmittedJob
 from api.jobs.documents import Job as JobDocument
-from api.jobs.uploads import MEDIA_TYPES, MULTIPART, Upload, submit
+from api.jobs.uploads import MEDIA_TYPES, Upload, submit
 from api.services import Services, ServicesDep
 from api.timestamps import cursor_after, read_cursor
 from api.upload_limits import upload_place
@@ -66,17 +66,8 @@ _LINES_AS_BYTES = {"schema": {"type": "string", "format": "binary"}}
 _UPLOAD = {
     "requestBody": {
         "required": True,
-        "description": "The lines, as JSON lines or CSV; in a form they are the only part, with the name `file`.",
-        "content": {
-            **dict.fromkeys(MEDIA_TYPES, _LINES_AS_BYTES),
-            MULTIPART: {
-                "schema": {
-                    "type": "object",
-                    "properties": {"file": _LINES_AS_BYTES["schema"]},
-                    "required": ["file"],
-                }
-            },
-        },
+        "description": "The lines, as JSON lines or CSV.",
+        "content": dict.fromkeys(MEDIA_TYPES, _LINES_AS_BYTES),
     }
 }
 
@@ -96,7 +87,7 @@ async def submit_job(
     grant: Writer,
     services: ServicesDep,
     namespace: Annotated[str, Query(description="The namespace of every line")] = "default",
-    name: Annotated[str, Query(max_length=256, description="For lists; by default the file's name")] = "",
+    name: Annotated[str, Query(max_length=256, description="For lists")] = "",
     deadline_s: Annotated[float | None, Query(gt=0, le=365 * 86_400)] = None,
     on_error: Annotated[
         Literal["refuse", "skip"], Query(description="What a wrong line does to the job")

@@ -17,9 +17,6 @@ BREAD: dict[str, Any] = {
     "content": b'{"text": "how is bread baked?"}\n',
     "headers": {"Content-Type": "application/jsonl"},
 }
-FORM = (
-    b'--x\r\nContent-Disposition: form-data; name="file"; filename="a\0.csv"\r\n\r\ntext\nbread\r\n--x--\r\n'
-)
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -51,9 +48,3 @@ def test_in_a_parameter_it_is_refused_by_name(client: httpx.Client, query: str) 
     found = client.post(f"/v1/{query}", **BREAD) if query.startswith("jobs") else client.get(f"/v1/{query}")
     assert (found.status_code, found.json()["code"]) == (422, "invalid"), found.text
     assert found.json()["field"] == query.partition("?")[2].partition("=")[0]
-
-
-def test_in_the_name_of_a_file_it_is_replaced(client: httpx.Client) -> None:
-    headers = {"Content-Type": "multipart/form-data; boundary=x"}
-    found = client.post("/v1/jobs", content=FORM, headers=headers)
-    assert (found.status_code, found.json().get("name")) == (201, "a\ufffd.csv"), found.text

@@ -1,10 +1,9 @@
-"""Uploads of jobs that break off or are no form, asked of a real server."""
+"""Uploads of jobs that break off, asked of a real server."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
@@ -61,27 +60,6 @@ def test_a_refused_file_is_corrected_and_submitted_with_its_idempotency_key(clie
         refused = client.post("/v1/jobs", content=b'{"text": ""}\n', headers=headers)
         assert (refused.status_code, refused.json()["lines"][0]["line"]) == (422, 1)
     assert client.post("/v1/jobs", content=BREAD, headers=headers).status_code == 201
-
-
-def form(*parts: bytes, end: bytes = b"\r\n--x--\r\n", boundary: str = "x") -> dict[str, Any]:
-    head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="%b"\r\n\r\n%b' % parts
-    return {"content": head + end, "headers": {"Content-Type": f"multipart/form-data; boundary={boundary}"}}
-
-
-@pytest.mark.parametrize("end", [b"", b"\r\n--", b"\r\n--x"])
-def test_a_form_without_its_end_makes_no_job(client: httpx.Client, end: bytes) -> None:
-    found = client.post("/v1/jobs", **form(b"q.jsonl", BREAD, end=end))
-    assert (found.status_code, found.json()["code"]) == (400, "malformed"), found.text
-
-
-def test_a_boundary_that_is_too_long_is_the_caller_s_fault(client: httpx.Client) -> None:
-    found = client.post("/v1/jobs", **form(b"q.jsonl", BREAD, boundary="x" * 300))
-    assert (found.status_code, found.json()["code"]) == (400, "malformed"), found.text
-
-
-def test_the_suffix_of_a_file_tells_its_format_in_capitals_too(client: httpx.Client) -> None:
-    found = client.post("/v1/jobs", **form(b"QUESTIONS.CSV", b"text\nbread\n"))
-    assert (found.status_code, found.json().get("total")) == (201, 1), found.text
 
 
 def test_a_job_whose_lines_could_not_be_stored_names_no_server(
