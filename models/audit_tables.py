@@ -18,7 +18,7 @@ from models.hits import Ranking
 
 
 class AuditTable(DeclarativeBase):
-    """The base of the audit tables; the migrations lead to `AuditTable.metadata` and the tables of jobs."""
+    """The base of the audit tables."""
 
     metadata = MetaData(
         naming_convention={

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from sqlalchemy import JSON, BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, Table, Text
 
-jobs_metadata = MetaData()
+installation_metadata = MetaData()
 
 job_table = Table(
     "chorale_job",
-    jobs_metadata,
+    installation_metadata,
     Column("job_id", Text, primary_key=True),
     Column("name", Text, nullable=False),
     Column("namespace", Text, nullable=False),
@@ -47,7 +47,7 @@ job_table = Table(
 
 segment_table = Table(
     "chorale_job_segment",
-    jobs_metadata,
+    installation_metadata,
     Column("job_id", Text, primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),  # from 0, in input order
     Column("state", Text, nullable=False),  # waiting, sent, done
@@ -70,11 +70,9 @@ segment_table = Table(
 )
 
 
-keys_metadata = MetaData()
-
 key_table = Table(
     "chorale_key",
-    keys_metadata,
+    installation_metadata,
     Column("key_id", Text, primary_key=True),
     Column("hashed", Text, nullable=False),  # SHA-256 of the secret, which is nowhere stored
     Column("name", Text, nullable=False),
@@ -97,11 +95,9 @@ key_table = Table(
 )
 
 
-rules_metadata = MetaData()
-
 rule_table = Table(
     "chorale_rules",
-    rules_metadata,
+    installation_metadata,
     Column("namespace", Text, primary_key=True),
     Column("version", Integer, primary_key=True, autoincrement=False),  # the highest one holds
     Column("changed_at_ms", BigInteger, nullable=False),
@@ -110,11 +106,9 @@ rule_table = Table(
 )
 
 
-use_metadata = MetaData()
-
 change_table = Table(
     "chorale_change",  # what somebody changed in the installation through the console
-    use_metadata,
+    installation_metadata,
     Column("change_id", Text, primary_key=True),
     Column("at_ms", BigInteger, nullable=False),  # since 1970
     Column("key_id", Text, nullable=False),
@@ -127,7 +121,7 @@ change_table = Table(
 
 feedback_table = Table(
     "chorale_feedback",  # what users and judges say of hits; the names of the last three are those of UBI events
-    use_metadata,
+    installation_metadata,
     Column("feedback_id", Text, primary_key=True),
     Column("at_ms", BigInteger, nullable=False),  # since 1970
     Column("key_id", Text, nullable=False),

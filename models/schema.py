@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, MetaData, inspect, text
 
 from models.errors import ServiceError
 
@@ -27,6 +28,8 @@ class Schema:
     revisions: Path
     """The folder with one file for each revision."""
     version_table: str
+    declared: Callable[[], Sequence[MetaData]]
+    """The tables of the newest revision."""
 
     def revision(self, connection: Connection) -> str | None:
         """The database's revision; None if it has no tables of this schema."""
@@ -36,7 +39,11 @@ class Schema:
         return revision
 
     def bring_up(self, connection: Connection) -> None:
-        """Create or change the tables in the caller's transaction; the caller holds a lock.  Raises UnknownSchema."""
+        """Create or change the tables in the caller's transaction; the caller holds a lock.  Raises UnknownSchema.
+
+        A new database gets the declared tables at once, and revisions change those of an older one (Alembic's cookbook, "Building an
+        Up to Date Database from Scratch").
+        """
         before = self.revision(connection)
         if before == self.newest:
             return
@@ -56,7 +63,12 @@ class Schema:
                 f"version knows is {self.newest}: start the version that wrote it, or use another database"
             )
         with _ALEMBIC:
-            command.upgrade(config, "head")
+            if before is not None:
+                command.upgrade(config, "head")
+                return
+            for metadata in self.declared():
+                metadata.create_all(connection, checkfirst=False)
+            command.stamp(config, "head")
 
 
 def _option(folder: Path) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_json
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
+from sqlalchemy import URL, Connection, Engine, MetaData, create_engine, event, func, make_url, select
 from sqlalchemy.exc import DisconnectionError, OperationalError
 
 from models.errors import ServiceError, WrongDeclaration
@@ -99,11 +99,20 @@ def to_text(value: Any) -> str:
     return to_json(value, inf_nan_mode="null").decode()
 
 
+def _declared() -> Sequence[MetaData]:
+    # The mapper of the audit tables takes longer to import than most commands run.
+    from models.audit_tables import AuditTable
+    from models.installation_tables import installation_metadata
+
+    return AuditTable.metadata, installation_metadata
+
+
 SCHEMA = Schema(
     name="the audit database",
     newest="0.1.0",
     revisions=Path(__file__).parent / "revisions",
     version_table="chorale_audit_version",
+    declared=_declared,
 )
 
 _ADVISORY_LOCK = 0x63686F72616C65  # "chorale"

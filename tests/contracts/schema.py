@@ -3,11 +3,13 @@ kills."""
 
 from __future__ import annotations
 
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -53,7 +55,7 @@ class SchemaContract:
             context = MigrationContext.configure(connection, opts=options)
             return list(compare_metadata(context, self.declared))  # type: ignore[arg-type]  # it takes several too
 
-    def test_the_revisions_lead_exactly_to_the_declared_tables(self, url: str, engine: Engine) -> None:
+    def test_a_new_database_has_exactly_the_declared_tables(self, url: str, engine: Engine) -> None:
         self.bring_up(url)
         assert self.differences(engine) == []
         with engine.connect() as connection:
@@ -98,6 +100,23 @@ class SchemaContract:
         assert inspect(engine).get_table_names() == []
         self.bring_up(url)
         assert self.differences(engine) == []
+
+    def test_a_later_revision_changes_the_tables_of_an_older_database(
+        self, url: str, engine: Engine, tmp_path: Path
+    ) -> None:
+        self.bring_up(url)
+        folder = shutil.copytree(self.schema.revisions, tmp_path / "revisions")
+        (folder / "later.py").write_text(
+            "import sqlalchemy as sa\nfrom alembic import op\n"
+            f"revision, down_revision = 'later', {self.schema.newest!r}\n"
+            "def upgrade():\n"
+            f"    op.add_column({self.a_table_in_the_middle!r}, sa.Column('colour', sa.Text))\n"
+        )
+        later = replace(self.schema, newest="later", revisions=folder)
+        with engine.begin() as connection:
+            later.bring_up(connection)
+            assert later.revision(connection) == "later"
+        assert len(self.differences(engine)) == 1
 
     def test_a_second_upgrade_changes_nothing(self, url: str, engine: Engine) -> None:
         self.bring_up(url)

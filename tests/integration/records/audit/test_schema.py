@@ -6,7 +6,7 @@ import pytest
 
 from models.audit_tables import AuditTable
 from models.errors import ServiceError
-from models.installation_tables import jobs_metadata, keys_metadata, rules_metadata, use_metadata
+from models.installation_tables import installation_metadata
 from models.schema import UnknownSchema
 from records.database import SCHEMA, upgrade
 from tests.contracts.schema import SchemaContract
@@ -16,7 +16,7 @@ from tests.support.servers.database_process import line_of, started
 class TestAuditSchema(SchemaContract):
     what = "audit"
     schema = SCHEMA
-    declared = (AuditTable.metadata, jobs_metadata, keys_metadata, rules_metadata, use_metadata)
+    declared = (AuditTable.metadata, installation_metadata)
     a_table_in_the_middle = "chorale_branch"
     refusal = UnknownSchema
 
