@@ -10,8 +10,10 @@ from __future__ import annotations
 import random
 import sys
 import textwrap
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -33,104 +35,10 @@ class Language:
     negation: str
 
 
-LANGUAGES = (
-    Language(
-        (
-            "For the flat the tenant {name} pays {number} {unit} each month to the owner.",
-            "The contract began on {day} {month} and ends after {word} years without notice.",
-            "Dogs and cats are {negation}allowed in the house while the neighbours agree.",
-        ),
-        (
-            "Repairs of the roof and of the windows are paid by the owner of the house.",
-            "The staircase is cleaned by all parties in turn, as the plan in the hall says.",
-            "Bicycles stand in the cellar, and prams may stand below the stairs.",
-            "The garden is open to everybody who lives in the building.",
-            "Whoever leaves the flat hands over the keys and a list of the damage.",
-        ),
-        ("The heating is an old boiler for wood, which the caretaker fills in the early morning.", "A wide balcony looks over the river and gets sun until the late evening."),
-        ("euros", "dollars"), ("March", "October"), ("two", "seven"), "not ",
-    ),
-    Language(
-        (
-            "Für die Wohnung zahlt der Mieter {name} jeden Monat {number} {unit} an den Eigentümer.",
-            "Der Vertrag begann am {day} {month} und endet nach {word} Jahren ohne Kündigung.",
-            "Hunde und Katzen sind im Haus {negation}erlaubt, solange die Nachbarn zustimmen.",
-        ),
-        (
-            "Reparaturen am Dach und an den Fenstern zahlt der Eigentümer des Hauses.",
-            "Das Treppenhaus reinigen alle Parteien im Wechsel, wie der Plan im Flur es sagt.",
-            "Fahrräder stehen im Keller, und Kinderwagen dürfen unter der Treppe stehen.",
-            "Der Garten ist für alle offen, die in dem Gebäude wohnen.",
-            "Wer die Wohnung verlässt, gibt die Schlüssel und eine Liste der Schäden ab.",
-        ),
-        ("Geheizt wird mit einem alten Kessel für Holz, den der Hausmeister früh am Morgen füllt.", "Ein breiter Balkon liegt über dem Fluss und hat bis zum späten Abend Sonne."),
-        ("Euro", "Franken"), ("März", "Oktober"), ("zwei", "sieben"), "nicht ",
-    ),
-    Language(
-        (
-            "Pour le logement le locataire {name} paie {number} {unit} chaque mois au propriétaire.",
-            "Le contrat a commencé le {day} {month} et finit après {word} ans sans préavis.",
-            "Les chiens et les chats sont {negation}admis dans la maison si les voisins le veulent.",
-        ),
-        (
-            "Les réparations du toit et des fenêtres sont payées par le propriétaire de la maison.",
-            "L'escalier est nettoyé par tous les habitants à leur tour, comme le dit le plan.",
-            "Les vélos restent à la cave, et les poussettes peuvent rester sous l'escalier.",
-            "Le jardin est ouvert à tous les habitants de l'immeuble.",
-            "Celui qui quitte le logement rend les clés et une liste des dommages.",
-        ),
-        ("Le chauffage est une vieille chaudière à bois que le gardien remplit tôt le matin.", "Un large balcon donne sur la rivière et reçoit le soleil jusqu'au soir."),
-        ("euros", "francs"), ("mars", "octobre"), ("deux", "sept"), "jamais ",
-    ),
-    Language(
-        (
-            "Per la casa l'inquilino {name} paga {number} {unit} ogni mese al proprietario.",
-            "Il contratto è iniziato il {day} {month} e finisce dopo {word} anni senza disdetta.",
-            "I cani e i gatti {negation}sono ammessi nella casa se i vicini sono d'accordo.",
-        ),
-        (
-            "Le riparazioni del tetto e delle finestre sono pagate dal proprietario della casa.",
-            "Le scale sono pulite da tutti gli abitanti a turno, come dice il piano.",
-            "Le biciclette stanno in cantina, e le carrozzine possono stare sotto le scale.",
-            "Il giardino è aperto a tutti gli abitanti dello stabile.",
-            "Chi lascia la casa consegna le chiavi e una lista dei danni.",
-        ),
-        ("Il riscaldamento è una vecchia caldaia a legna che il custode riempie la mattina presto.", "Un largo balcone guarda sul fiume e prende il sole fino alla sera."),
-        ("euro", "franchi"), ("marzo", "ottobre"), ("due", "sette"), "non ",
-    ),
-    Language(
-        (
-            "Por la vivienda el inquilino {name} paga {number} {unit} cada mes al propietario.",
-            "El contrato empezó el {day} {month} y termina después de {word} años sin preaviso.",
-            "Los perros y los gatos {negation}son admitidos en la casa si los vecinos lo quieren.",
-        ),
-        (
-            "Las reparaciones del tejado y de las ventanas las paga el propietario de la casa.",
-            "La escalera la limpian todos los vecinos por turno, como dice el plan.",
-            "Las bicicletas están en el sótano, y los cochecitos pueden estar bajo la escalera.",
-            "El jardín está abierto a todos los que viven en el edificio.",
-            "Quien deja la vivienda entrega las llaves y una lista de los daños.",
-        ),
-        ("La calefacción es una vieja caldera de leña que el portero llena por la mañana temprano.", "Un ancho balcón mira al río y tiene sol hasta la noche."),
-        ("euros", "pesos"), ("marzo", "octubre"), ("dos", "siete"), "nunca ",
-    ),
-    Language(
-        (
-            "For boligen betaler lejeren {name} hver måned {number} {unit} til ejeren.",
-            "Kontrakten begyndte den {day} {month} og slutter efter {word} år uden opsigelse.",
-            "Hunde og katte er {negation}tilladt i huset, så længe naboerne er enige.",
-        ),
-        (
-            "Reparationer af taget og af vinduerne betales af ejeren af huset.",
-            "Trappen bliver gjort ren af alle beboere på skift, som planen i gangen siger.",
-            "Cykler står i kælderen, og barnevogne må stå under trappen.",
-            "Haven er åben for alle beboere i bygningen.",
-            "Den der flytter fra boligen afleverer nøglerne og en liste over skaderne.",
-        ),
-        ("Varmen kommer fra en gammel kedel til brænde, som viceværten fylder tidligt om morgenen.", "En bred altan vender ud mod floden og har sol til den sene aften."),
-        ("kroner", "euro"), ("marts", "oktober"), ("to", "syv"), "ikke ",
-    ),
-)  # fmt: skip
+LANGUAGES = [
+    Language(**fields)
+    for fields in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["language"]
+]
 
 
 @dataclass(frozen=True)
