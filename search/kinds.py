@@ -5,7 +5,8 @@ A store's own folder is imported when it is opened: its client may take .8 s to 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,6 +41,17 @@ if TYPE_CHECKING:
     from search.engines.weaviate.store import WeaviateStore
 
 
+@contextmanager
+def _needing(store: str, package: str, *, make: str) -> Iterator[None]:
+    """Raises NotConfigured if the optional package is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise NotConfigured(
+            f"the store {store!r} needs {package} ({error}); `make {make}` or `pip install {package}` installs it"
+        ) from error
+
+
 def open_elasticsearch(name: str, options: Mapping[str, Any]) -> ElasticsearchStore:
     """Raises NotConfigured where the environment has no usable key or password, or a certificate cannot be read."""
     # Its client takes .3 s to import, which installations without an Elasticsearch do without.
@@ -54,12 +66,8 @@ def open_elasticsearch(name: str, options: Mapping[str, Any]) -> ElasticsearchSt
 
 def open_opensearch(name: str, options: Mapping[str, Any]) -> OpenSearchStore:
     """Raises NotConfigured where the client is missing, the environment has no usable password, or a certificate cannot be read."""
-    try:
+    with _needing(name, "opensearch-py", make="opensearch"):
         from search.engines.opensearch.store import OpenSearchStore
-    except ModuleNotFoundError as error:
-        raise NotConfigured(
-            f"the store {name!r} needs the client opensearch-py ({error}); `make opensearch` or `pip install opensearch-py` installs it"
-        ) from error
     endpoint = OpenSearchEndpoint(**options)
     _check_certificates(name, endpoint)
     return OpenSearchStore(endpoint, password=_secret(name, endpoint.password_env))
@@ -99,12 +107,8 @@ class GraphOptions(Declared):
 def open_graph(
     name: str, options: Mapping[str, Any], *, documents: Documents, needs: Collection[Need]
 ) -> DerivedGraph:
-    try:
+    with _needing(name, "kglite", make="graph"):
         from search.engines.graph.derived_graph import DerivedGraph
-    except ModuleNotFoundError as error:
-        raise NotConfigured(
-            f"the store {name!r} needs kglite ({error}); `make graph` or `pip install kglite` installs it"
-        ) from error
     return DerivedGraph(name, documents, GraphOptions(**options).links, is_warmed="graph" in needs)
 
 
@@ -123,12 +127,8 @@ def open_http_source(name: str, options: Mapping[str, Any]) -> HttpSource:
 
 
 def _open_texts(name: str, declared: MongodbTexts) -> MongodbCollection:
-    try:
+    with _needing(name, "pymongo", make="mongodb"):
         from search.engines.http.mongodb_texts import MongodbCollection
-    except ModuleNotFoundError as error:
-        raise NotConfigured(
-            f"the texts of the store {name!r} need the driver pymongo ({error}); `make mongodb` or `pip install pymongo` installs it"
-        ) from error
     url = _secret(name, declared.url_env)
     try:
         return MongodbCollection(declared, url or "")
@@ -148,12 +148,8 @@ _COLUMNS = ("id", "title", "text", "published_at", "source_type")
 
 def open_neo4j(name: str, options: Mapping[str, Any]) -> Neo4jStore:
     """Raises NotConfigured where the driver is missing, or the environment has no password."""
-    try:
+    with _needing(name, "neo4j", make="neo4j"):
         from search.engines.neo4j.store import Neo4jStore
-    except ModuleNotFoundError as error:
-        raise NotConfigured(
-            f"the store {name!r} needs the driver neo4j ({error}); `make neo4j` or `pip install neo4j` installs it"
-        ) from error
     from search.engines.http.answer import AnswerReader
 
     endpoint = Neo4jEndpoint(**options)
@@ -190,12 +186,8 @@ def check_cypher(options: Mapping[str, Any], statement: str) -> str | None:
 
 def open_postgresql(name: str, options: Mapping[str, Any]) -> PostgresqlStore:
     """Raises NotConfigured where the driver is missing, or the environment has no usable address."""
-    try:
+    with _needing(name, "psycopg[binary]", make="postgresql"):
         from search.engines.postgresql.store import PostgresqlStore
-    except ModuleNotFoundError as error:
-        raise NotConfigured(
-            f"the store {name!r} needs the driver psycopg ({error}); `make postgresql` or `pip install psycopg[binary]` installs it"
-        ) from error
     endpoint = PostgresqlEndpoint(**options)
     url = usable_key(f"the store {name!r}", endpoint.url_env, os.environ.get(endpoint.url_env))
     return PostgresqlStore(url or "", endpoint)
