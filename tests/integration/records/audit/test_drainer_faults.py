@@ -52,10 +52,10 @@ def running(drainer: Drainer) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_a_drainer_killed_between_commit_and_delete_writes_the_request_once(
-    redis_client: Redis, redis_server: RedisServer, engine: Engine, audit_url: str
+    redis_client: Redis, redis_server: RedisServer, engine: Engine, database_url: str
 ) -> None:
     add(redis_client, "a", "b")
-    with started("drain_and_die", audit_url, redis_server.url) as draining:
+    with started("drain_and_die", database_url, redis_server.url) as draining:
         assert draining.process.wait(30) == -signal.SIGKILL
     assert (count(engine), redis_client.xlen(OUTBOX)) == (2, 2)
     add(redis_client, "c")
@@ -65,11 +65,11 @@ def test_a_drainer_killed_between_commit_and_delete_writes_the_request_once(
 
 @pytest.mark.slow
 def test_a_drainer_killed_at_any_point_writes_each_request_once(
-    redis_client: Redis, redis_server: RedisServer, engine: Engine, audit_url: str
+    redis_client: Redis, redis_server: RedisServer, engine: Engine, database_url: str
 ) -> None:
     names = [f"request-{number}" for number in range(150)]
     add(redis_client, *names)
-    with started("drain", audit_url, redis_server.url) as process:
+    with started("drain", database_url, redis_server.url) as process:
         assert [line_of(process) for _ in range(4)] == ["batch"] * 4
     assert redis_client.xlen(OUTBOX) > 0, "it was killed before the end"
     drainer = Drainer(redis_client, engine, keep_texts=True)
@@ -81,11 +81,11 @@ def test_a_drainer_killed_at_any_point_writes_each_request_once(
 
 @pytest.mark.slow
 def test_requests_wait_and_one_line_is_logged_while_another_process_locks_the_database(
-    redis_client: Redis, engine: Engine, audit_url: str, caplog: pytest.LogCaptureFixture
+    redis_client: Redis, engine: Engine, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     drainer = Drainer(redis_client, engine, keep_texts=True)
-    with started("hold", audit_url) as holder:
+    with started("hold", database_url) as holder:
         assert line_of(holder) == "locked"
         add(redis_client, "a", "b")
         with running(drainer):
@@ -101,12 +101,12 @@ def test_requests_wait_and_one_line_is_logged_while_another_process_locks_the_da
 
 @pytest.mark.slow
 def test_a_first_upgrade_of_ordinary_length_is_waited_for_without_a_warning(
-    redis_client: Redis, engine: Engine, audit_url: str, caplog: pytest.LogCaptureFixture
+    redis_client: Redis, engine: Engine, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Another process takes three seconds for it, as on a busy machine."""
     add(redis_client, "a")
-    prepare = partial(upgrade, audit_url, wait_s=SCHEMA_WAIT_S)
-    with started("hold_schema", audit_url) as holder:
+    prepare = partial(upgrade, database_url, wait_s=SCHEMA_WAIT_S)
+    with started("hold_schema", database_url) as holder:
         assert line_of(holder) == "locked"
         with running(Drainer(redis_client, engine, keep_texts=True, prepare=prepare)):
             time.sleep(3)

@@ -42,7 +42,7 @@ PIPELINE = load_pipeline()
 
 
 @pytest.fixture(scope="module")
-def audit_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+def database_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The rows are the same in each kind of database, so one kind is enough."""
     url = f"sqlite:///{tmp_path_factory.mktemp('audit')}/audit.db"
     upgrade(url)

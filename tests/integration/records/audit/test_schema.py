@@ -21,9 +21,9 @@ class TestAuditSchema(SchemaContract):
     refusal = UnknownSchema
 
 
-def test_waiting_for_another_process_is_bounded(audit_url: str) -> None:
-    with started("hold_schema", audit_url) as process:
+def test_waiting_for_another_process_is_bounded(database_url: str) -> None:
+    with started("hold_schema", database_url) as process:
         assert line_of(process) == "locked"
         with pytest.raises(ServiceError, match="another process"):
-            upgrade(audit_url, wait_s=0.2)
-    upgrade(audit_url, wait_s=10)
+            upgrade(database_url, wait_s=0.2)
+    upgrade(database_url, wait_s=10)

@@ -284,11 +284,11 @@ def steps(store: Jobs, job_id: str, chance: random.Random, now_ms: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_locked_database_is_named_and_nothing_is_half_done(store: Jobs, jobs_url: str) -> None:
-    if not jobs_url.startswith("sqlite"):
+def test_a_locked_database_is_named_and_nothing_is_half_done(store: Jobs, database_url: str) -> None:
+    if not database_url.startswith("sqlite"):
         pytest.skip("PostgreSQL locks rows")
     job = submitted(store, "job", [lines(2)])
-    with sqlite3.connect(str(make_url(jobs_url).database)) as other:
+    with sqlite3.connect(str(make_url(database_url).database)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(JobsUnavailable, match="database is locked"):
             store.send(job, now_ms=1, lease_ms=LEASE_MS)

@@ -18,11 +18,10 @@ from records.audit import deletion
 from records.audit.deletion import Retention
 from records.audit.drainer import Drainer
 from records.audit.queries import Which, last
-from records.database import open_database, upgrade
+from records.database import open_database
 from records.judgements import store
 from records.judgements.feedback import Event, Feedback
 from tests.support.ledger.audit_entries import make_request, put, whole_entry
-from tests.support.servers.databases import empty_database
 
 DOCUMENT = "docs:guide.md"
 NOW_MS = time.time_ns() // 1_000_000
@@ -31,17 +30,10 @@ REQUESTS = {"t.acme.new": 0, "t.zenith.same": 1, "old": 3}
 """Days since each request was accepted; the first two ask the same."""
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with empty_database(request.param, tmp_path_factory.mktemp("judgements")) as url:
-        upgrade(url)
-        yield url
-
-
 @pytest.fixture
-def engine(url: str, redis_client: Redis) -> Iterator[Engine]:
+def engine(database_url: str, redis_client: Redis) -> Iterator[Engine]:
     """The trail of `REQUESTS`, each with one hit."""
-    engine = open_database(url)
+    engine = open_database(database_url)
     for name, days in REQUESTS.items():
         text = "how old?" if name == "old" else "how new?"
         request = make_request(text, request_id=name, namespace="docs")

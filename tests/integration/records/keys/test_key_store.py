@@ -12,10 +12,9 @@ from sqlalchemy import event
 
 from models.errors import WrongDeclaration
 from models.installation_tables import key_table
-from records.database import open_database, upgrade
+from records.database import open_database
 from records.keys.grant import Grant
 from records.keys.key_store import KeyStore, KeysUnavailable, NoSuchKey, hash_of, parts_of
-from tests.support.servers.databases import empty_database
 from tests.support.waiting import until
 
 GRANT = Grant(
@@ -33,13 +32,6 @@ GRANT = Grant(
 )
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with empty_database(request.param, tmp_path_factory.mktemp("keys")) as url:
-        upgrade(url)
-        yield url
-
-
 class Clock:
     def __init__(self) -> None:
         self.now_ms = 1_000_000
@@ -54,16 +46,16 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def opened(url: str, clock: Clock) -> Iterator[Callable[[], KeyStore]]:
+def opened(database_url: str, clock: Clock) -> Iterator[Callable[[], KeyStore]]:
     """Opens stores as several processes would, on a database without keys."""
-    engine = open_database(url)
+    engine = open_database(database_url)
     with engine.begin() as connection:
         connection.execute(key_table.delete())
     engine.dispose()
     stores: list[KeyStore] = []
 
     def open_one() -> KeyStore:
-        stores.append(KeyStore(url, now_ms=clock, clock_s=lambda: clock.now_ms / 1000))
+        stores.append(KeyStore(database_url, now_ms=clock, clock_s=lambda: clock.now_ms / 1000))
         return stores[-1]
 
     yield open_one
@@ -165,13 +157,13 @@ def test_the_last_use_is_known_to_the_minute(store: KeyStore, clock: Clock) -> N
     until(lambda: used_at_ms() == clock.now_ms)
 
 
-def test_the_secret_is_nowhere_in_the_database(store: KeyStore, url: str) -> None:
+def test_the_secret_is_nowhere_in_the_database(store: KeyStore, database_url: str) -> None:
     made = store.create(GRANT, name="website")
     secret = (parts_of(made.text) or ("", ""))[1]
     store.find(made.text)
     assert secret not in repr(store.list())
     assert made.hashed not in repr(store.list())
-    engine = open_database(url)
+    engine = open_database(database_url)
     with engine.connect() as connection:
         rows = repr(connection.execute(key_table.select()).all())
     engine.dispose()

@@ -14,24 +14,16 @@ from redis import Redis
 from sqlalchemy import Engine
 
 from models.rules import Rules, read_rules
-from records.database import open_database, upgrade
+from records.database import open_database
 from records.rules import store as of_stores
 from records.rules.store import RuleCopying, RulesChanged, RuleStore, RulesUnavailable, copy_rules
-from tests.support.servers.databases import empty_database
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with empty_database(request.param, tmp_path_factory.mktemp("rules")) as url:
-        upgrade(url)
-        yield url
-
-
 @pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    engine = open_database(url)
+def engine(database_url: str) -> Iterator[Engine]:
+    engine = open_database(database_url)
     yield engine
     with engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM chorale_rules")
