@@ -38,7 +38,7 @@ wheels: $(VENV)/.python ## the wheels of the service and of its client, in dist/
 # (tests/support/run).
 PYTEST = PYTHONDONTWRITEBYTECODE= GLIBC_TUNABLES=glibc.rtld.optional_static_tls=4096 $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 100
 # A pytest process takes one folder after another.  The longest folders come first, so that no process waits for the other.
-LONGEST = tests/acceptance tests/faults tests/soak tests/mutants tests/integration/test_deployment.py tests/integration/tasks tests/integration/search tests/integration/cli tests/integration/api
+LONGEST = tests/acceptance tests/faults tests/soak tests/mutants tests/integration/test_deployment.py tests/integration/tasks tests/integration/search tests/integration/cli tests/integration/api tests/integration/bench tests/integration/records tests/unit/inference
 EVERYDAY = $(filter tests/integration/%,$(LONGEST)) tests/acceptance/first_systems tests/architecture tests/integration tests/unit tests/wire
 
 test: dev ## the everyday tests; a test whose server is missing is skipped, with the reason

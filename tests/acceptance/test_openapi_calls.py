@@ -106,7 +106,7 @@ def asking(label: str) -> Callable[..., None]:
 
     @pytest.mark.limit_s(300)
     @described().include(name=label).parametrize()  # type: ignore[untyped-decorator]
-    @calls(25)
+    @calls(12)
     def test(case: Any, ask: Callable[[Any], None]) -> None:
         ask(case)
 

@@ -46,8 +46,11 @@ def under_load(client: Chorale) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("old_connections", ["cut", "kept"])
-@pytest.mark.parametrize("new_client", [Chorale, ClientOnALoop], ids=["threads", "loop"])
+@pytest.mark.parametrize(
+    ("new_client", "old_connections"),
+    [(Chorale, "cut"), (ClientOnALoop, "kept")],
+    ids=["threads, cut", "loop, kept"],
+)
 def test_the_same_workers_and_clients_go_on_after_a_failover(
     new_client: NewClient, old_connections: str
 ) -> None:

@@ -25,7 +25,7 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.stores.two_engines import shared_engines, texts_and_vectors
 from tests.support.waiting import until
 
-REQUESTS = 1_000
+REQUESTS = 400
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(320)]
 
 MARKERS = {"one": "amaranth", "two": "basalt"}
