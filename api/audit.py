@@ -17,6 +17,7 @@ from api.timestamps import Timestamp, at, cursor_after, in_utc, read_cursor, rfc
 from models.audit_tables import RequestRow
 from records.audit import queries
 from records.keys.grant import Grant
+from records.keys.redaction import redact_row, redacted_parts
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"], route_class=KeyFirst)
 
@@ -88,7 +89,7 @@ def list_past_searches(
     more = rows[limit - 1] if len(rows) > limit else None
     return AuditPage(
         searches=[
-            AuditLine(**queries.listed(row), accepted_at=at(row.accepted_at_ms)) for row in rows[:limit]
+            AuditLine(**_listed(grant, row), accepted_at=at(row.accepted_at_ms)) for row in rows[:limit]
         ],
         next=None if more is None else cursor_after(more.accepted_at_ms, more.request_id),
     )
@@ -104,7 +105,8 @@ def get_past_search(request_id: str, grant: Auditor, services: ServicesDep) -> R
 def visible_rows(grant: Grant, services: Services, n: int, **conditions: Any) -> Sequence[RequestRow]:
     """The latest requests that meet the conditions (fields of `Which`), with what their branches reported, and without the hits
     that were answered."""
-    return queries.last(services.database, n, visible_to(grant, **conditions), with_branches=True)
+    rows = queries.last(services.database, n, visible_to(grant, **conditions), with_branches=True)
+    return [_told(grant, row) for row in rows]
 
 
 def visible_row(grant: Grant, services: Services, request_id: str) -> RequestRow:
@@ -114,7 +116,18 @@ def visible_row(grant: Grant, services: Services, request_id: str) -> RequestRow
     row = queries.show(services.database, request_id) if may_be else None
     if row is None or not grant.sees_namespace(row.namespace):
         raise not_found()
+    return _told(grant, row)
+
+
+def _told(grant: Grant, row: RequestRow) -> RequestRow:
+    if not grant.is_operators:
+        redact_row(row)
     return row
+
+
+def _listed(grant: Grant, row: RequestRow) -> dict[str, Any]:
+    listed = queries.listed(row)
+    return listed if grant.is_operators else {**listed, "degraded": redacted_parts(row.degraded)}
 
 
 def _document(row: RequestRow) -> dict[str, Any]:

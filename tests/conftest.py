@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 from collections.abc import Iterator
 
 import pytest
 import redis
+import structlog
 
 from config.blas_threads import limit_threads
 from tests.support.servers.redis_server import RedisServer, bundled_redis
@@ -83,3 +85,12 @@ def own_redis_server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
     """A server that the test may kill, pause or fill; parametrise indirectly with RedisServer's options."""
     with RedisServer(**getattr(request, "param", {})) as server:
         yield server
+
+
+@pytest.fixture
+def logging_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+    structlog.reset_defaults()

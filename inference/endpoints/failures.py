@@ -27,6 +27,7 @@ _EXPLAINED = frozenset({402, 429})
 """Statuses whose message is shown: it says whether to wait or to pay."""
 _MOVED = range(300, 400)
 _CODE = re.compile(r"[A-Za-z_]+(?:[_.-][A-Za-z0-9]+)*")
+_LONGEST_CODE = 100
 
 
 def is_temporary(status: int) -> bool:
@@ -66,12 +67,13 @@ def error_code(body: bytes, sent: bytes) -> str:
     if not isinstance(error, Mapping):
         return ""
     codes = (error.get(name) for name in ("code", "error_type", "type"))
-    words = (code for code in codes if isinstance(code, str) and _CODE.fullmatch(code))
+    short = (code for code in codes if isinstance(code, str) and len(code) <= _LONGEST_CODE)
+    words = filter(_CODE.fullmatch, short)
     return next((word for word in words if word.encode() not in sent), "")
 
 
 _SAYS_LIMIT = re.compile(
-    r"(?:at most|max\w*|limit\w*|(?:larger|greater|more|less|fewer|longer) than|exceed\w*|up to|>)\D{0,40}?(\d{1,7})\b"
+    r"(?:\b(?:at most|max\w*+|limit\w*+|(?:larger|greater|more|less|fewer|longer) than|exceed\w*+|up to)|>)\D{0,40}?(\d{1,7})\b"
 )
 _MANY = re.compile(
     r"batch|too many (?!tokens|characters|words)|\b(?:items|inputs|texts|documents|passages|elements)\b.{0,20}\d"
@@ -87,7 +89,7 @@ def limit_advice(status: int, body: bytes, sent: bytes) -> str:
     """
     if status not in (400, 413, 422):
         return ""
-    said = str(error_message(body) or body[:2_000].decode(errors="replace")).lower()
+    said = str(error_message(body) or body.decode(errors="replace"))[:2_000].lower()
     what, options = "the request is too large for it", "`batch` or `max_pieces`"
     if _MANY.search(said):
         what, options = "too many texts for it", "`batch`"

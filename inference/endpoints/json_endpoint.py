@@ -43,6 +43,8 @@ BEARER = ("Authorization", "Bearer ")
 """The name of the header with the key, and what stands before the key."""
 ATTEMPTS = 3
 FIRST_PAUSE_S = 0.2
+MAX_ERROR_BYTES = 64_000
+"""Of the body of an error so much is read."""
 KEPT_S = 30.0
 """How long a connection without a request stays open.  Servers and balancers close them after 5 to 60 s."""
 
@@ -195,7 +197,7 @@ class JsonEndpoint:
         return client
 
     async def post(self, client: httpx2.AsyncClient, content: bytes) -> tuple[httpx2.Response, bytes]:
-        """The response, and its body up to a little over the limit."""
+        """The response, and its body up to a little over the limit.  Raises InvalidAnswer."""
         events: list[str] = []
 
         async def trace(event: str, _: object) -> None:
@@ -224,9 +226,12 @@ class JsonEndpoint:
             "POST", self._url, headers=headers, content=content, extensions=extensions
         ) as response:
             _acknowledge(response)
-            async for chunk in response.aiter_bytes():
+            if response.is_success and response.headers.get("Content-Encoding", "identity") != "identity":
+                raise InvalidAnswer(f"{self.where}: a compressed answer, which the request did not allow")
+            most = self._max_bytes if response.is_success else MAX_ERROR_BYTES
+            async for chunk in response.aiter_raw():
                 body += chunk
-                if len(body) > self._max_bytes:
+                if len(body) > most:
                     break
         return response, bytes(body)
 
@@ -302,6 +307,12 @@ class _Requests:
                 raise endpoint.refusal(response.status_code, answer, sent)
             except StageFailure:
                 raise
+            except httpx2.RemoteProtocolError as error:
+                # Only h11's words tell a connection that was closed, which may pass, from what is no HTTP.
+                if "closed connection" not in str(error) and "disconnected" not in str(error):
+                    raise InvalidAnswer(f"{endpoint.where}: its answer is no valid HTTP") from None
+                retry_after = ""
+                raise StoreUnavailable(f"{endpoint.where}: {type(error).__name__}") from None
             except httpx2.HTTPError as error:
                 retry_after = ""
                 # The text of such an error may quote the header with the key.

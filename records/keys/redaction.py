@@ -1,18 +1,20 @@
 """Failures as callers with keys see them: what and why, without the addresses and folders of the installation.
 
-Details name servers, paths and texts of other programs.  They stay in the logs and in the audit trail.
+Details name servers, paths and texts of other programs.  They stay in the logs and in the rows of the audit trail.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from chorale_client.answer import Answer, Degradation, StageLine
 from chorale_client.index_tickets import NOT_WRITTEN, Indexed
 from chorale_client.wire_names import NO_ENCODER, NO_NAMESPACE, THERE_ARE, Reason, Stage
+
+from models.audit_tables import RequestRow
 
 _ABOUT_THE_REQUEST = frozenset(
     {
@@ -42,15 +44,31 @@ def redacted(answer: Answer) -> Answer:
 
 def redacted_line(line: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a job's line as a caller with a key gets it."""
-    degraded = [part for part in line["degraded"] if not _is_public(part["where"], part["reason"])]
-    if not degraded:
+    kept = redacted_parts(line["degraded"])
+    if kept == line["degraded"]:
         return dict(line)
-    kept = [
-        part if _is_public(part["where"], part["reason"]) else {**part, "detail": ""}
-        for part in line["degraded"]
-    ]
     error = "; ".join(f"{part['where']}: {part['reason']} {part['detail']}".strip() for part in kept)
     return {**line, "degraded": kept, "error": line["error"] and error}
+
+
+def redacted_parts(degraded: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What an answer lacks, as it is in JSON."""
+    return [
+        {**part} if _is_public(part["where"], part["reason"]) else {**part, "detail": ""} for part in degraded
+    ]
+
+
+def redact_row(row: RequestRow) -> None:
+    """Changes a past search to what a caller with a key gets; no session may have the row."""
+    row.degraded = redacted_parts(row.degraded)
+    row.stages = [
+        {**line, "detail": _stage_detail(line["stage"], line["detail"])} if line.get("detail") else line
+        for line in row.stages
+    ]
+    row.warnings = [*map(_warning, row.warnings)]
+    for branch in row.branches:
+        if branch.reason and not _is_public(f"search.{branch.branch}", branch.reason):
+            branch.detail = ""
 
 
 def redacted_index_report(report: Indexed) -> Indexed:
@@ -89,11 +107,14 @@ def _degradation(part: Degradation) -> Degradation:
 
 
 def _stage(line: StageLine) -> StageLine:
-    if line.stage == Stage.INTERLEAVE:  # the ids of hits that the answer has
-        return line
-    # `openai, feedback (unavailable: …)`
-    short = line.detail and line.detail.partition(" (")[0].partition(":")[0]
+    short = line.detail and _stage_detail(line.stage, line.detail)
     return line if short == line.detail else line.model_copy(update={"detail": short})
+
+
+def _stage_detail(stage: str, detail: str) -> str:
+    if stage == Stage.INTERLEAVE:  # the ids of hits that the answer has
+        return detail
+    return detail.partition(" (")[0].partition(":")[0]  # `openai, feedback (unavailable: …)`
 
 
 def _warning(text: str) -> str:

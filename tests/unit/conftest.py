@@ -1,14 +1,11 @@
 """How many examples hypothesis tries for each property: 25, the same each time; with CHORALE_TEST_EXAMPLES=500 so many,
 other ones each time."""
 
-import logging
 import os
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
-import structlog
 from hypothesis import settings
 
 from tests.support.pipelines.pipeline_files import Declares, declared
@@ -24,12 +21,3 @@ settings.load_profile("chorale")
 def declares(tmp_path: Path) -> Declares:
     """Loads a text as a pipeline file."""
     return partial(declared, tmp_path)
-
-
-@pytest.fixture
-def logging_as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = handlers, level
-    structlog.reset_defaults()

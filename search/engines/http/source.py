@@ -39,7 +39,7 @@ _MEANINGS: tuple[tuple[range | tuple[int, ...], type[StageFailure], str], ...] =
     ((401, 403, 407), Unauthorised, "check the key that api_key_env names"),
     ((408, 504), StoreTimeout, "it reported a timeout of its own"),
     ((429,), StoreUnavailable, "too many requests (retry-after: {retry_after})"),
-    (range(300, 400), BadIndex, "redirects are not followed: declare the address that it redirects to"),
+    (range(300, 400), NotConfigured, "redirects are not followed: declare the address that it redirects to"),
     (range(400, 500), BadIndex, "check the url, params and body that the store declares"),
     (range(500, 600), StoreUnavailable, "see the log of that server"),
 )

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+from chorale_client.keys import OUTBOX
+from chorale_client.wire_names import Reason
 
+from models.branch_result import BranchResult
+from tests.support.ledger.audit_entries import make_answer, make_entry, make_plan, make_request
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
@@ -66,3 +70,28 @@ def test_a_key_sees_the_searches_of_its_tenant_and_namespaces_alone_and_an_admin
         assert other.get("/v1/audit").json()["searches"] == narrow.get("/v1/audit").json()["searches"] == []
         assert runner.get("/v1/audit").status_code == 403
         assert admin.get(f"/v1/audit/{own}").status_code == 200
+
+
+def test_a_key_reads_no_address_of_a_server_and_the_operators_key_does(api: HttpApi) -> None:
+    detail = "http://10.0.0.7:9200 closed the connection"
+    part = {"reason": "unavailable", "detail": detail}
+    request = make_request(request_id="t.hidden.1")
+    answer = make_answer(
+        request,
+        status="degraded",
+        degraded=[{"where": "search.bm25", **part}],
+        stages=[{"stage": "search.bm25", "status": "failed", "ms": 1, **part}],
+        warnings=[f"cache: unavailable: {detail}"],
+    )
+    failed = BranchResult.failed("bm25", Reason.UNAVAILABLE, detail)
+    entry = make_entry(request, plan=make_plan(request), answer=answer, branch_results=(failed,))
+    api.redis().xadd(OUTBOX, {**entry})
+    with (
+        api.client("hidden", scopes=frozenset({"audit:read"})) as client,
+        api.client("operator", scopes=frozenset({"admin"})) as admin,
+    ):
+        wait_listed(client, request.request_id)
+        for path in ("/v1/audit", f"/v1/audit/{request.request_id}"):
+            assert "unavailable" in client.get(path).text
+            assert "10.0.0.7" not in client.get(path).text
+            assert "10.0.0.7" in admin.get(path).text
