@@ -91,7 +91,11 @@ async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[S
     redis = Redis.from_url(redis_url, socket_timeout=SHORT_S, socket_connect_timeout=SHORT_S)
     follow_primary(redis.connection_pool)
     blocking_redis = open_redis(redis_url)
-    options: dict[str, Any] = {"broker_url": settings.broker_url, "answer_ttl_s": settings.answer_ttl_s}
+    options: dict[str, Any] = {
+        "broker_url": settings.broker_url,
+        "answer_ttl_s": settings.answer_ttl_s,
+        "replicas": settings.redis_replicas,
+    }
     client, blocking_client = AsyncChorale(redis_url, **options), Chorale(redis_url, **options)
     try:
         yield Services(

@@ -210,6 +210,8 @@ class Settings(BaseModel):
     """Seconds without an answer after which a Redis command fails."""
     redis_connect_timeout_s: float = Field(2, gt=0, le=60)
     """Seconds after which connecting to Redis fails."""
+    redis_replicas: int = Field(0, ge=0, le=10)
+    """Number of Redis' replicas that must have a request before the HTTP API answers 202."""
 
     # What is kept and shown
     audit_texts: bool = True

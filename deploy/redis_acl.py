@@ -194,7 +194,7 @@ def _asking(*also_read: str) -> tuple[Grant, ...]:
     return (
         Grant(
             (*_REQUESTS, *(f"%R~{key}" for key in read)),
-            (*_CONNECTION, *_SCRIPTS, *_ENDING, *_RESULTS, "multi", "exec"),
+            (*_CONNECTION, *_SCRIPTS, *_ENDING, *_RESULTS, "multi", "exec", "wait"),
         ),
         _CALLING,
         _AUDITING,

@@ -68,7 +68,9 @@ class Chorale:
     `redis_url` is the Redis of the pipeline, and `broker_url` Celery's broker, if that is another server.  By default they are
     those of the variables CHORALE_REDIS_URL and CHORALE_BROKER_URL, which `chorale env` prints; without the first one
     `redis://localhost:6379/0`, without the second one the pipeline's Redis.  Addresses of redis-py and of Celery are
-    taken.  Threads may share one client; each thread waits on its own connection.  Raises ValueError for a wrong address.
+    taken.  Threads may share one client; each thread waits on its own connection.  With `replicas`, `send` and `submit`
+    return when so many replicas of Redis have the request: a failover to one of them does not lose it.  Raises ValueError for a
+    wrong address.
     """
 
     def __init__(
@@ -78,9 +80,11 @@ class Chorale:
         broker_url: str | None = None,
         answer_ttl_s: float = 600,
         socket_timeout_s: float = 2,
+        replicas: int = 0,
     ) -> None:
         url = address_of(redis_url)
         self._patience_s = socket_timeout_s
+        self._replicas = replicas
         self._limit = TimeLimit()
         attempts = TwoAttempts(self._limit, socket_timeout_s)
         self._redis = self._connected(url, retry=attempts, retry_on_error=list(PASSING))
@@ -159,7 +163,7 @@ class Chorale:
         """Like `submit`, for a request of `make_request`.  The handle says whether the request is new."""
         request = self._with_default_timeout(request)
         with self._limit.until(time.monotonic() + self._patience_s), redis_errors_translated():
-            return Handle(self, request.request_id, self._enqueue(request))
+            return Handle(self, request.request_id, self._enqueue(request, replicas=self._replicas))
 
     def handle(self, request_id: str) -> Handle:
         """The handle of a request that was sent earlier, by any client."""
@@ -308,9 +312,9 @@ class Chorale:
         with self._limit.until(time.monotonic() + LOOKUP_S):
             return self._ledger.run_exchange(self._default_times.apply(request))
 
-    def _enqueue(self, request: Request, within_s: float | None = None) -> Accepted:
+    def _enqueue(self, request: Request, within_s: float | None = None, *, replicas: int = 0) -> Accepted:
         message = self.publisher.message(request.request_id)
-        accepted = self._ledger.accept(request, within_s=within_s, message=message)
+        accepted = self._ledger.accept(request, within_s=within_s, message=message, replicas=replicas)
         if accepted.is_new and not message:
             # If this message cannot be published, the sweeper sends another one soon.
             self.publisher.send(request.request_id, within_s=request.timeout_s)

@@ -16,7 +16,7 @@ from redis.client import PubSub
 from redis.exceptions import TimeoutError
 
 from chorale_client.connections import idle
-from chorale_client.errors import NotEnded, RequestIdConflict, UnknownRequest, safe_repr
+from chorale_client.errors import NotEnded, RequestIdConflict, ServiceUnavailable, UnknownRequest, safe_repr
 from chorale_client.keys import OUTBOX, OVERLOAD, WAKEUPS, entry_key, result_key
 from chorale_client.request import Request
 from chorale_client.request_factory import request_json
@@ -38,6 +38,9 @@ GRACE_S = 0.09
 
 A sweeper that replaces a dead one may be 60 ms late, and its answer says more.
 """
+
+REPLICATED_WITHIN_MS = 500
+"""How long an acceptance waits for the replicas that it asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,12 @@ def status_in_flight(state: str) -> Status:
 
 
 def accept(
-    request: Request, *, answer_ttl_ms: int, within_s: float | None = None, message: bytes = b""
+    request: Request,
+    *,
+    answer_ttl_ms: int,
+    within_s: float | None = None,
+    message: bytes = b"",
+    replicas: int = 0,
 ) -> Exchange[Accepted]:
     """The steps of `CallersLedger.accept`."""
     mark = request.written.fingerprint
@@ -72,19 +80,27 @@ def accept(
     request_id, questions = request.request_id, len(request.questions)
     keys = [entry_key(request_id), result_key(request_id), WAKEUPS, OUTBOX, OVERLOAD]
 
-    def accepting(replaced: bytes = b"") -> Script:
+    def accepting(replaced: bytes = b"") -> RoundTrip:
         """`replaced`: an earlier refusal of the same request."""
         args = [request_id, request_json(request), mark, request.written.head, timeout_ms]
         args += [timeout_ms + KEPT_AFTER_DEADLINE_S * 1000, answer_ttl_ms, refused_body(questions), replaced]
         args += [unaudited_body(questions)]
+        script = Script("accept", keys, args)
         if message:
-            return Script("accept_and_send", [*keys, QUEUE_RETRIEVE], [*args, message])
-        return Script("accept", keys, args)
+            script = Script("accept_and_send", [*keys, QUEUE_RETRIEVE], [*args, message])
+        # On one connection: Redis waits for the replicas to have what this connection has written.
+        return [script, ("WAIT", replicas, REPLICATED_WITHIN_MS)] if replicas else [script]
 
-    (answer,) = yield [accepting()]
+    answer, *having_it = yield accepting()
     if _has_ended_as(mark, answer) and is_refused(answer[1]):
-        (answer,) = yield [accepting(answer[1])]
-    return _accepted(request_id, mark, answer)
+        answer, *having_it = yield accepting(answer[1])
+    accepted = _accepted(request_id, mark, answer)
+    if accepted.result is None and having_it and having_it[0] < replicas:
+        raise ServiceUnavailable(
+            f"{request_id} was accepted, but only {having_it[0]} of {replicas} replicas have it after "
+            f"{REPLICATED_WITHIN_MS} ms, and a failover would lose it: send it again with the same id"
+        )
+    return accepted
 
 
 def _accepted(request_id: str, mark: str, answer: Sequence[bytes]) -> Accepted:
@@ -164,16 +180,24 @@ class CallersLedger:
         self._run = Scripts(client, prelude=prelude).run
 
     def accept(
-        self, request: Request, *, within_s: float | None = None, run: Any = None, message: bytes = b""
+        self,
+        request: Request,
+        *,
+        within_s: float | None = None,
+        run: Any = None,
+        message: bytes = b"",
+        replicas: int = 0,
     ) -> Accepted:
         """Enter the request; a known id returns its state.  Under overload, and while the outbox is full, the request
         ends immediately as `refused`.
 
         `within_s` is the rest of `timeout_s` that the caller has left, if that is less.  `run` gets keys and arguments
         of the script, and runs it as part of another one.  `message` is pushed for the workers in the same step, if the
-        request is new.  Raises RequestIdConflict if the id belongs to a different request.
+        request is new.  Raises RequestIdConflict if the id belongs to a different request, and ServiceUnavailable if fewer
+        than `replicas` have the request.
         """
-        steps = accept(request, answer_ttl_ms=self._answer_ttl_ms, within_s=within_s, message=message)
+        more: dict[str, Any] = {"within_s": within_s, "message": message, "replicas": replicas}
+        steps = accept(request, answer_ttl_ms=self._answer_ttl_ms, **more)
         if run is None:
             return self.run_exchange(steps)
         return run_exchange(
@@ -230,6 +254,9 @@ class CallersLedger:
                 return [self._run(command.name, command.keys, command.args)]
             return [self._client.execute_command(*command)]
         with self._client.pipeline(transaction=False) as pipeline:
-            for words in trip:
-                pipeline.execute_command(*cast("tuple[Any, ...]", words))
+            for command in trip:
+                if isinstance(command, Script):
+                    self._run(command.name, command.keys, command.args, client=pipeline)
+                else:
+                    pipeline.execute_command(*command)
             return cast("Sequence[Any]", pipeline.execute())

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 
 import pytest
-from chorale_client import Chorale, ServiceUnavailable
+from chorale_client import Chorale, ServiceUnavailable, make_request
 from chorale_client.keys import HEARTBEAT, entry_key
 
 from tests.contracts.client import NewClient
@@ -100,3 +100,31 @@ def test_a_caller_that_waits_enters_a_request_again_that_the_new_primary_never_r
         address.target = ("127.0.0.1", replica.port)
         address.cut()
         assert asked.result().status == "complete"
+
+
+@pytest.mark.parametrize("new_client", [Chorale, ClientOnALoop], ids=["threads", "loop"])
+def test_a_sender_that_asks_for_a_replica_knows_which_requests_a_failover_would_lose(
+    new_client: NewClient,
+) -> None:
+    names = ("on both", "on the primary", "sent to the primary")
+    requests = {name: make_request("bread", request_id=name.replace(" ", "-")) for name in names}
+    with (
+        RedisServer(port=free_port()) as primary,
+        RedisServer(port=free_port()) as replica,
+        TcpProxy(("127.0.0.1", primary.port)) as link,
+        replica.client() as new,
+        closing(new_client(primary.tcp_url, replicas=1)) as client,
+        closing(new_client(primary.tcp_url)) as without,
+    ):
+        new.replicaof("127.0.0.1", link.port)
+        until(lambda: new.info("replication")["master_link_status"] == "up")
+        assert client.submit_request(requests["on both"]).state == "new"
+        link.stall()
+        for _ in range(2):  # the second time the primary knows the request, and the replica still lacks it
+            with pytest.raises(ServiceUnavailable, match="only 0 of 1 replicas have it"):
+                client.submit_request(requests["on the primary"])
+        assert without.submit_request(requests["sent to the primary"]).state == "new"
+        primary.kill()
+        new.replicaof("NO", "ONE")
+        kept = [name for name, one in requests.items() if new.exists(entry_key(one.request_id))]
+        assert kept == ["on both"]

@@ -66,6 +66,7 @@ class AsyncChorale:
         broker_url: str | None = None,
         answer_ttl_s: float = 600,
         socket_timeout_s: float = 2,
+        replicas: int = 0,
     ) -> None:
         url = address_of(redis_url)
         pool = BlockingConnectionPool.from_url(
@@ -84,6 +85,7 @@ class AsyncChorale:
         self._commands = Commands(self._redis, attempt_s=socket_timeout_s / 2)
         self._announcements = Announcements(pool)
         self._patience_s = socket_timeout_s
+        self._replicas = replicas
         self._answer_ttl_ms = int(answer_ttl_s * 1000)
         self._default_times = DefaultTimes()
         self._blocking = Chorale(
@@ -154,7 +156,8 @@ class AsyncChorale:
         """Like `submit`, for a request of `make_request`.  The handle says whether the request is new."""
         request = await self.with_default_timeout(request)
         until_s = asyncio.get_running_loop().time() + self._patience_s
-        return AsyncHandle(self, request.request_id, await _in_time(self._enqueue(request), until_s))
+        accepted = await _in_time(self._enqueue(request, replicas=self._replicas), until_s)
+        return AsyncHandle(self, request.request_id, accepted)
 
     def handle(self, request_id: str) -> AsyncHandle:
         """The handle of a request that was sent earlier, by any client."""
@@ -237,16 +240,17 @@ class AsyncChorale:
                 return outcome
             await asyncio.sleep(min(POLL_S, max(0.0, ends_at_s - loop.time())))
 
-    async def _enqueue(self, request: Request, ends_at_s: float | None = None) -> Accepted:
+    async def _enqueue(
+        self, request: Request, ends_at_s: float | None = None, *, replicas: int = 0
+    ) -> Accepted:
         message = self._blocking.publisher.message(request.request_id)
         for attempt in range(1, ATTEMPTS_TO_ACCEPT + 1):
             try:
                 # This time is spent before the request is accepted.
                 await self._commands.connect()
                 within_s = None if ends_at_s is None else ends_at_s - asyncio.get_running_loop().time()
-                steps = ledger.accept(
-                    request, answer_ttl_ms=self._answer_ttl_ms, within_s=within_s, message=message
-                )
+                more: dict[str, Any] = {"within_s": within_s, "message": message, "replicas": replicas}
+                steps = ledger.accept(request, answer_ttl_ms=self._answer_ttl_ms, **more)
                 accepted = await self._commands.run_exchange(steps, self._cancel_accepted)
                 break
             except PASSING:

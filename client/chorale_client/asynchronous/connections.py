@@ -151,10 +151,16 @@ class Commands:
         if self._is_closed:
             raise RedisError("the client is closed")
         if len(trip) == 1 and isinstance(script := trip[0], Script):
-            if script.name not in self._scripts:
-                self._scripts[script.name] = self._client.register_script(script_text(script.name))
-            return [await self._scripts[script.name](list(script.keys), list(script.args))]
+            return [await self._run_script(script, self._client)]
         async with self._client.pipeline(transaction=False) as pipeline:
-            for words in trip:
-                pipeline.execute_command(*cast("tuple[Any, ...]", words))
+            for command in trip:
+                if isinstance(command, Script):
+                    await self._run_script(command, pipeline)
+                else:
+                    pipeline.execute_command(*command)
             return cast("Sequence[Any]", await pipeline.execute())
+
+    async def _run_script(self, script: Script, client: Redis) -> Any:
+        if script.name not in self._scripts:
+            self._scripts[script.name] = self._client.register_script(script_text(script.name))
+        return await self._scripts[script.name](list(script.keys), list(script.args), client=client)
