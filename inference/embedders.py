@@ -201,8 +201,8 @@ class OnnxEmbedder(TextEmbedder):
     """The embedder `onnx`: the BERT family from `model.safetensors`, other models from their own ONNX file.
 
     Of the BERT family it makes int8 itself; a file may hold 8-bit integers too, and its precision is called `fp32` here.
-    The scale of 8-bit activations is computed over the whole run, so each text runs alone: its vector must not depend
-    on other texts.
+    If such a file computes the scale of its activations over the whole run, each text runs alone: its vector must not
+    depend on other texts.
     """
 
     PRECISIONS = ("fp32", "int8")
@@ -221,7 +221,7 @@ class OnnxEmbedder(TextEmbedder):
 
     @cached_property
     def _scales_runs(self) -> bool:
-        return self.precision == "int8" or scales_runs(self.weight_files()[0])
+        return scales_runs(self.weight_files()[0])
 
     @cached_property
     def _files(self) -> list[Path]:

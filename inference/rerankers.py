@@ -18,8 +18,7 @@ class OnnxReranker(PairReranker):
     """The reranker `onnx`: the BERT family from `model.safetensors`; in int8 only on the CPU, since CUDA multiplies no
     8-bit integers.
 
-    On the CPU each thread computes whole pairs, one at a time: nothing is padded, and in int8, where the scale of the
-    activations is that of the whole run, a score depends on no other pair.
+    On the CPU each thread computes whole pairs, one at a time, so nothing is padded.
     """
 
     PRECISIONS = ("fp32", "int8")

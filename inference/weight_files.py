@@ -98,6 +98,10 @@ WITHOUT_EFFECT = frozenset(
 """Entries of config.json that change no vector."""
 
 
+COMPUTED_AS = {"fp32": "fp32", "int8": "int8 by rows"}
+"""How each precision is computed; whoever changes that changes the text, and so the fingerprints."""
+
+
 def fingerprint(
     model: SentenceModel, weights: Sequence[Path], *, max_length: int, precision: str = "fp32"
 ) -> str:
@@ -131,7 +135,7 @@ def fingerprints(
     }
     if dimension not in (None, model.dimension):
         stated["dimension"] = dimension
-    whole = {precision: {**stated, "precision": precision} for precision in precisions}
+    whole = {precision: {**stated, "precision": COMPUTED_AS[precision]} for precision in precisions}
     return {
         precision: hashlib.sha256(json.dumps(each, sort_keys=True).encode()).hexdigest()[:32]
         for precision, each in whole.items()

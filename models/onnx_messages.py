@@ -16,7 +16,7 @@ IR_VERSION = 9
 """ONNX Runtime 1.20, the oldest version that we allow, reads this version."""
 
 FLOAT, UINT8, INT8, INT32 = 1, 2, 3, 6
-DATA_TYPES = {"float32": FLOAT, "int8": INT8, "int32": INT32, "int64": 7}
+DATA_TYPES = {"float32": FLOAT, "uint8": UINT8, "int8": INT8, "int32": INT32, "int64": 7}
 """ONNX's number of each NumPy type that a weight may have."""
 
 Value = int | float | str | bytes

@@ -22,8 +22,14 @@ from models.onnx_messages import FLOAT, INT32, model, node, port, tensor
 Read = Callable[[str], NDArray[Any]]
 """Returns a weight of the model by its name."""
 
-OPSET = 17
+OPSET = 18
 CONTRIB = "com.microsoft"
+
+WEIGHT_STEPS, ROW_STEPS, ZERO = 64, 127, 128
+"""The largest 8-bit integers of a weight and of a row, and the integer of a row that stands for 0.
+
+A processor without VNNI sums two products in 16 bits, so 2 * (ZERO + ROW_STEPS) * WEIGHT_STEPS must be below 2 ** 15.
+"""
 
 
 @dataclass(slots=True)
@@ -40,7 +46,7 @@ class Builder:
     precision: str
     in_fp32: tuple[str, ...] = ()
     """Matrices whose names end so stay in fp32."""
-    constants: list[bytes] = field(default_factory=list)
+    constants: dict[str, bytes] = field(default_factory=dict)
     nodes: list[bytes] = field(default_factory=list)
     weights: dict[str, NDArray[Any]] = field(default_factory=dict)
 
@@ -50,7 +56,7 @@ class Builder:
 
     def constant(self, name: str, value: NDArray[Any]) -> str:
         """Put a value into the graph itself, where shape inference can read it."""
-        self.constants.append(tensor(name, value, has_data=True))
+        self.constants[name] = tensor(name, value, has_data=True)
         return name
 
     def op(self, kind: str, inputs: list[str], *, domain: str = "", output: str = "", **settings: Any) -> str:
@@ -62,24 +68,28 @@ class Builder:
         return self.op(kind, inputs, domain=CONTRIB, **settings)
 
     def product(self, x: str, name: str, matrix: NDArray[np.float32]) -> str:
-        """x times `matrix`, shape (in, out).  In int8 each column has its own scale."""
+        """x times `matrix`, shape (in, out).
+
+        In int8 each row of x has its own scale, so its product depends on no other row, and so has each column of `matrix`.
+        """
         if self.precision == "fp32" or name.endswith(self.in_fp32):
             return self.op("MatMul", [x, self.weight(name, matrix)])
-        scale = np.maximum(np.abs(matrix).max(axis=0), np.float32(1e-12)) / np.float32(127)
-        quantised = np.rint(matrix / scale).astype(np.int8)
-        inputs = [
-            x,
-            self.weight(name, quantised),
-            self.weight(f"{name}.scale", scale.astype(np.float32)),
-            self.weight(f"{name}.zero", np.zeros(matrix.shape[1], np.int8)),
-        ]
-        return self.fused("DynamicQuantizeMatMul", inputs)
+        scale = np.maximum(np.abs(matrix).max(axis=0), np.float32(1e-12)) / np.float32(WEIGHT_STEPS)
+        axis = self.constant("row", np.array([-1], np.int64))
+        least = self.constant("least", np.array(1e-12, np.float32))
+        step = self.constant("step", np.array(1 / ROW_STEPS, np.float32))
+        zero = self.constant("zero", np.array(ZERO, np.uint8))
+        largest = self.op("Max", [self.op("ReduceMax", [self.op("Abs", [x]), axis]), least])
+        rows = self.op("QuantizeLinear", [self.op("Div", [x, largest]), step, zero])
+        quantised = self.weight(name, np.rint(matrix / scale).astype(np.int8))
+        inputs = [rows, quantised, step, self.weight(f"{name}.scale", scale.astype(np.float32)), zero]
+        return self.op("Mul", [self.fused("MatMulIntegerToFloat", inputs), largest])
 
 
 def bert_graph(shape: BertShape, read: Read, *, precision: str = "fp32") -> BertGraph:
     """Build the graph; `read` gives weights by their names in a `BertModel` ("embeddings.LayerNorm.weight").
 
-    `precision` is `fp32` or `int8`.  In int8, matrices are 8-bit integers and activations are quantised at run time.
+    `precision` is `fp32` or `int8`.  In int8, matrices are 8-bit integers and activations are quantised at run time, row by row.
     """
     build = Builder(precision)
     tokens = encoded(build, shape, read)
@@ -107,7 +117,7 @@ def finished(build: Builder, inputs: list[str], output: str, output_shape: list[
     promised = [tensor(name, value, has_data=False) for name, value in build.weights.items()]
     file = model(
         build.nodes,
-        [*build.constants, *promised],
+        [*build.constants.values(), *promised],
         [port(name, INT32, ["batch", "length"]) for name in inputs],
         port(output, FLOAT, output_shape),
         {"": OPSET, CONTRIB: 1},
@@ -197,7 +207,7 @@ def _self_attention(
         return build.fused("Attention", inputs, num_heads=shape.heads)
     projected = build.op("Add", [build.product(x, f"{name}.qkv", matrix), bias])
     outputs = [f"{projected}.{part}" for part in parts]
-    build.nodes.append(node("Split", [projected], outputs, axis=-1))
+    build.nodes.append(node("Split", [projected], outputs, axis=-1, num_outputs=len(outputs)))
     return _attention(build, shape, outputs)
 
 

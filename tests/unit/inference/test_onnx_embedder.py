@@ -89,7 +89,7 @@ def test_weights_without_a_layer_are_a_missing_model(tmp_path: Path) -> None:
 def test_int8_is_close_depends_on_no_neighbour_and_has_its_own_fingerprint() -> None:
     exact, fast = OnnxEmbedder(MODEL, threads=2), OnnxEmbedder(MODEL, threads=2, precision="int8")
     expected, vectors = exact.embed_passages(PASSAGES[:20]), fast.embed_passages(PASSAGES[:20])
-    assert (expected * vectors).sum(axis=1).min() > 0.95
+    assert (expected * vectors).sum(axis=1).min() > 0.99
     assert np.abs(fast.embed_passages([PASSAGES[7]])[0] - vectors[7]).max() < 1e-6
     assert fast.fingerprint != exact.fingerprint
 
