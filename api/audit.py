@@ -106,7 +106,7 @@ def visible_rows(grant: Grant, services: Services, n: int, **conditions: Any) ->
     """The latest requests that meet the conditions (fields of `Which`), with what their branches reported, and without the hits
     that were answered."""
     rows = queries.last(services.database, n, visible_to(grant, **conditions), with_branches=True)
-    return [_told(grant, row) for row in rows]
+    return [_redacted_for(grant, row) for row in rows]
 
 
 def visible_row(grant: Grant, services: Services, request_id: str) -> RequestRow:
@@ -116,10 +116,10 @@ def visible_row(grant: Grant, services: Services, request_id: str) -> RequestRow
     row = queries.show(services.database, request_id) if may_be else None
     if row is None or not grant.sees_namespace(row.namespace):
         raise not_found()
-    return _told(grant, row)
+    return _redacted_for(grant, row)
 
 
-def _told(grant: Grant, row: RequestRow) -> RequestRow:
+def _redacted_for(grant: Grant, row: RequestRow) -> RequestRow:
     if not grant.is_operators:
         redact_row(row)
     return row

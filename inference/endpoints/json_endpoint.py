@@ -44,7 +44,7 @@ BEARER = ("Authorization", "Bearer ")
 ATTEMPTS = 3
 FIRST_PAUSE_S = 0.2
 MAX_ERROR_BYTES = 64_000
-"""Of the body of an error so much is read."""
+"""How much of the body of an error is read."""
 KEPT_S = 30.0
 """How long a connection without a request stays open.  Servers and balancers close them after 5 to 60 s."""
 
