@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from models.documents import Document, Passage
 from models.errors import StoreTimeout
+from search.engines.embedded.lexical_index import LexicalSearcher
 from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.support.stores.embedded_searches import names, near
@@ -45,6 +47,29 @@ def test_a_passage_scores_two_thirds_of_its_own_bm25_and_a_third_of_its_whole_do
     }
     (ranking,) = store.search_text("ns", ["pear"], Search(depth=5))
     assert {hit.passage_id: hit.score for hit in ranking.hits} == pytest.approx(expected, abs=1e-4)
+
+
+def test_where_each_document_is_one_passage_one_index_is_searched(
+    store: OneEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[Path] = []
+    best = LexicalSearcher.best
+
+    def recorded(self: LexicalSearcher, *arguments: Any) -> Any:
+        searched.append(self._path)
+        return best(self, *arguments)
+
+    monkeypatch.setattr(LexicalSearcher, "best", recorded)
+    store.upsert("ns", [document("a", "pear plum"), document("b", "fig")])
+    (alone,) = store.search_text("ns", ["pear"], Search(depth=5))
+    assert len(searched) == 1
+    store.upsert("ns", [document("c", "kiwi", "quince")])
+    store.search_text("ns", ["pear"], Search(depth=5))
+    assert len(set(searched)) == 2
+    store.delete("ns", ["c"])
+    (again,) = store.search_text("ns", ["pear"], Search(depth=5))
+    assert names(store, "pear") == ["a"]
+    assert again.hits == alone.hits
 
 
 def test_filtering_before_and_after_the_search_gives_the_same_hits(
