@@ -71,9 +71,7 @@ class Settings(BaseModel):
     quote them.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     def __init__(self, **values: Any) -> None:
         variables = {name.upper(): value for name, value in os.environ.items() if value}
