@@ -1,27 +1,33 @@
 """The thin client of Chorale: send questions, read fused answers."""
 
-from chorale_client.answer import Answer, Hit
-from chorale_client.asynchronous.client import AsyncChorale, AsyncHandle
-from chorale_client.client import Chorale, Handle
-from chorale_client.errors import (
-    ChoraleError,
-    InvalidJob,
-    InvalidRequest,
-    NoRoom,
-    NoSuchJob,
-    NotEnded,
-    RequestIdConflict,
-    ServiceUnavailable,
-    UnknownRequest,
-    WrongJobState,
-)
-from chorale_client.events import Event
-from chorale_client.index_tickets import Indexed
-from chorale_client.jobs.handles import JobHandle, Jobs
-from chorale_client.jobs.job import Job
-from chorale_client.request import Question, Request, Variant
-from chorale_client.request_factory import make_request
-from chorale_client.wire_names import Reason, Status
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chorale_client.answer import Answer, Hit
+    from chorale_client.asynchronous.client import AsyncChorale, AsyncHandle
+    from chorale_client.client import Chorale, Handle
+    from chorale_client.errors import (
+        ChoraleError,
+        InvalidJob,
+        InvalidRequest,
+        NoRoom,
+        NoSuchJob,
+        NotEnded,
+        RequestIdConflict,
+        ServiceUnavailable,
+        UnknownRequest,
+        WrongJobState,
+    )
+    from chorale_client.events import Event
+    from chorale_client.index_tickets import Indexed
+    from chorale_client.jobs.handles import JobHandle, Jobs
+    from chorale_client.jobs.job import Job
+    from chorale_client.request import Question, Request, Variant
+    from chorale_client.request_factory import make_request
+    from chorale_client.wire_names import Reason, Status
 
 __all__ = [
     # Asking
@@ -57,3 +63,30 @@ __all__ = [
     "UnknownRequest",
     "WrongJobState",
 ]
+
+_MODULES = {
+    "answer": ("Answer", "Hit"),
+    "asynchronous.client": ("AsyncChorale", "AsyncHandle"),
+    "client": ("Chorale", "Handle"),
+    "events": ("Event",),
+    "index_tickets": ("Indexed",),
+    "jobs.handles": ("JobHandle", "Jobs"),
+    "jobs.job": ("Job",),
+    "request": ("Question", "Request", "Variant"),
+    "request_factory": ("make_request",),
+    "wire_names": ("Reason", "Status"),
+}
+"""Where the names are; the errors are in `errors`."""
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    # A module is imported when a name of it is first used: a program that needs one word must not import Celery.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
