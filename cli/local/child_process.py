@@ -35,7 +35,7 @@ class Child:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     level: int = 1
-    """A level starts when the levels below it are ready; the highest level stops first."""
+    """The others start, side by side, when the children of level 0 take messages; the highest level stops first."""
     beats: bool = True
     """Whether it has a heartbeat; a child without one is ready as soon as it runs, and never counts as hung."""
     is_needed: bool = False

@@ -225,7 +225,7 @@ class Supervisor:
                 self._plan_restart(watched, f"hangs: no heartbeat for {now - watched.heard_at:.0f} s", now)
 
     def _may_start(self, level: int) -> bool:
-        return all(below.is_serving for below in self._watched.values() if below.child.level < level)
+        return level == 0 or all(each.is_serving for each in self._watched.values() if each.child.level == 0)
 
     def _start(self, watched: _Watched) -> None:
         try:

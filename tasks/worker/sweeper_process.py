@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from celery import Celery
+from redis.exceptions import RedisError
 from structlog import get_logger
 
 from config.logging import set_up_logging
@@ -68,6 +70,9 @@ def run(
 
         def ready() -> None:
             heartbeat.ready, heartbeat.missing = True, ()
+            # A full Redis refuses the heartbeat; the heartbeat's thread tries again, and logs it.
+            with suppress(RedisError):
+                heartbeat.beat()
 
         duties += _duties_in_sql(app, name, also, ready)
     else:
