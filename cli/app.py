@@ -13,6 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from cli.options import PLAIN_HELP
 from config.visible_text import visible
 
 PANELS: Mapping[str, Mapping[str, str]] = {
@@ -76,7 +77,7 @@ def load_command(name: str) -> Any:
     command = getattr(import_module(f"cli.commands.{file}"), attribute)
     if isinstance(command, typer.Typer):
         return typer.main.get_group(command)
-    alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    alone = typer.Typer(add_completion=False, **PLAIN_HELP)
     alone.command(name)(command)
     return typer.main.get_command(alone)
 
@@ -97,9 +98,14 @@ class CommandList(TyperGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        for panel, commands in PANELS.items():
+        for commands in PANELS.values():
             for name, summary in commands.items():
-                self.add_command(TyperCommand(name, help=summary, rich_help_panel=panel))
+                self.add_command(TyperCommand(name, help=summary))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for panel, commands in PANELS.items():
+            with formatter.section(panel):
+                formatter.write_dl(list(commands.items()))
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         with _visible_complaints():
@@ -119,9 +125,7 @@ app = typer.Typer(
     cls=CommandList,
     help="Hybrid retrieval in which every request ends on time with the best answer there is.",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_show_locals=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **PLAIN_HELP,
 )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from config.declarations import Pipeline
     from config.settings import Settings
     from monitoring.checks import Running
+    from tasks.wiring.corpus import Corpus
     from tasks.wiring.resources import Resources
 
 
@@ -53,6 +54,12 @@ class Installation:
         from tasks.wiring.pipeline import load_pipeline
 
         return load_pipeline(self.settings.pipeline_file)
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        from tasks.wiring.corpus import Corpus
+
+        return Corpus(self.settings, self.pipeline)
 
     @cached_property
     def resources(self) -> Resources:
@@ -162,28 +169,27 @@ def other_homes(installation: Installation) -> dict[str, str]:
     return homes if any(store.kind == "embedded" for store in stores) else {}
 
 
-def find_installation(*, is_client: bool = False, is_anywhere: bool = False) -> Installation:
+def find_installation(*, is_anywhere: bool = False, has_structlog: bool = True) -> Installation:
     """Read the environment; raises WrongDeclaration, WrongHome.
 
-    A command that is neither a client nor `is_anywhere` stops if CHORALE_REDIS_URL belongs to another home: it would
-    write into this one.
+    A command that is not `is_anywhere` stops if CHORALE_REDIS_URL belongs to another home: it would write into this one.
 
-    This process logs warnings to stderr.  A command that is a client logs lines of the client alone, which need no
-    structlog unless they have to be JSON.
+    This process logs warnings to stderr.  A command whose modules log nothing with structlog has `has_structlog=False`: the lines
+    of the client and of libraries need no structlog unless they have to be JSON.
     """
     from config.home import check_home, find_redis_url
     from config.settings import load_settings
 
     settings = load_settings()
     check_home(settings.home)
-    if not is_client or settings.log_format == "json":
+    if has_structlog or settings.log_format == "json":
         from config.logging import set_up_logging
 
         set_up_logging(level="WARNING", log_format=settings.log_format, texts=settings.log_texts)
     elif logging.lastResort is not None:
         logging.lastResort.setFormatter(_VisibleLines())
     installation = Installation(settings, settings.redis_url or find_redis_url(settings.home))
-    if not is_client and not is_anywhere:
+    if not is_anywhere:
         refuse_other_home(installation)
     return installation
 

@@ -43,7 +43,7 @@ def known(store: DocumentStore | Documents, namespace: str) -> NamespaceState | 
 def analysed_language(installation: Installation, namespace: str) -> str | None:
     """The language of the namespace's analyser; None if it cannot be read now."""
     with suppress(ServiceError):
-        state = known(installation.resources.documents, namespace)
+        state = known(installation.corpus.documents, namespace)
         return state.manifest.language if state and state.manifest else None
     return None
 
@@ -52,7 +52,7 @@ def existing(installation: Installation, namespace: str) -> NamespaceState:
     """Raises UnknownNamespace, which says where it was looked for and which namespaces are there."""
     from models.errors import UnknownNamespace
 
-    states = {state.name: state for state in installation.resources.namespaces()}
+    states = {state.name: state for state in installation.corpus.namespaces()}
     if namespace not in states:
         raise UnknownNamespace(namespace, str(installation.settings.home), states)
     return states[namespace]
@@ -123,7 +123,7 @@ def language_lines(installation: Installation, namespace: str | None = None) -> 
     """The lines of `unknown_languages` with what to do about it, for one namespace or all; none if they cannot be read now."""
     lines: list[str] = []
     with suppress(ServiceError):
-        documents = installation.resources.documents
+        documents = installation.corpus.documents
         if documents.file is None or documents.file.path.exists():
             states = documents.namespaces() if namespace is None else [known(documents, namespace)]
             lines = [

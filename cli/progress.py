@@ -11,7 +11,7 @@ from rich import text as rich_text
 from rich.progress import BarColumn, Task, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from cli.terminal import Text, stderr
+from cli.terminal import Text, duration, stderr
 from config.visible_text import visible
 
 if TYPE_CHECKING:
@@ -75,18 +75,6 @@ def note(so_far: Progress) -> str:
     done, passages = so_far.batch
     batch = f"{done:,} of {passages:,} passages" if passages else f"{so_far.passages_per_s:,.0f} passages/s"
     return batch if so_far.remaining_s is None else f"{batch} · {duration(so_far.remaining_s)} left"
-
-
-def duration(seconds: float) -> str:
-    """`8 s`, `2 min 05 s`, `3 h 10 min`, `2 d 4 h`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3_600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    if whole < 48 * 3_600:
-        return f"{whole // 3_600} h {whole % 3_600 // 60:02} min"
-    return f"{whole // 86_400} d {whole % 86_400 // 3_600} h"
 
 
 @contextmanager

@@ -112,6 +112,18 @@ def moment(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def duration(seconds: float) -> str:
+    """`8 s`, `2 min 05 s`, `3 h 10 min`, `2 d 4 h`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    if whole < 48 * 3_600:
+        return f"{whole // 3_600} h {whole % 3_600 // 60:02} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3_600} h"
+
+
 def print_result(fields: Mapping[str, Any], *parts: RenderableType, as_json: bool) -> None:
     """Print what a command has found or done: one JSON document, or `shown`, from top to bottom."""
     if as_json:

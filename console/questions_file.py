@@ -8,7 +8,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from chorale_client.errors import InvalidRequest, safe_repr
-from chorale_client.jobs.lines import METADATA, form_of, read_lines
+from chorale_client.jobs.job_line import METADATA
+from chorale_client.jobs.lines import form_of, read_lines
 from chorale_client.request_factory import make_request
 
 from api.limits import count_cost

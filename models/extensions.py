@@ -38,7 +38,8 @@ Variable: TypeAlias = Annotated[str, AfterValidator(_variable)]
 class Declared(BaseModel):
     """Read strictly: an unknown field is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    # A process reads a few of the kinds of tables: the others are never built.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 Options: TypeAlias = Mapping[str, tuple[str, ...] | None] | type[BaseModel]

@@ -8,19 +8,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from chorale_client.keys import CALLBACKS, QUARANTINE, SWEEPER, WAKEUPS
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
 from redis import Redis
 
-from config.declarations import Pipeline
 from ledger.backlog import Quarantine, read_outbox_bound, read_quarantine
 from ledger.breaker_outcomes import store_name
 from ledger.breakers import Breakers, LoadSnapshot
 from monitoring.heartbeats import Heartbeat, read_heartbeats
 from monitoring.queues import QueueState, read_queues
 from records.audit.outbox import UNREADABLE, outbox_state
+
+if TYPE_CHECKING:
+    from config.declarations import Pipeline
 
 STALE_S = 5.0
 """A process writes its heartbeat every second; the key expires after ten."""

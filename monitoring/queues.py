@@ -17,12 +17,9 @@ from typing import Any, Protocol
 from chorale_client.connections.urls import broker_tls, celery_url
 from chorale_client.keys import WAKEUPS, entry_key
 from chorale_client.protocol_constants import PROTOCOL
-from chorale_client.publisher import BROKER_ERRORS
 from chorale_client.wire_names import TASK_FUSE, TASK_RETRIEVE, TASK_SEARCH
-from kombu import Connection
 from redis import Redis
 
-from config.celery import is_redis
 from ledger import ledger_scripts
 from monitoring.heartbeats import Heartbeat
 
@@ -73,12 +70,15 @@ def read_queues(
     Where the broker counts no consumers, the `workers` that serve a queue are counted.  A broker that does not answer,
     or refuses the login, leaves the lengths unknown.  Raises RedisError.
     """
-    try:
-        states = queue_states(redis, queues, broker_url=broker_url)
-    except BROKER_ERRORS:
-        if broker_url is None:
-            raise
-        states = dict.fromkeys(queues, QueueState(None))
+    if broker_url is None:
+        states = queue_states(redis, queues)
+    else:
+        from chorale_client.publisher import BROKER_ERRORS
+
+        try:
+            states = queue_states(redis, queues, broker_url=broker_url)
+        except BROKER_ERRORS:
+            states = dict.fromkeys(queues, QueueState(None))
     if not workers:
         return states
     serving = Counter(queue for worker in workers for queue in worker.queues)
@@ -189,6 +189,10 @@ class DeclaredQueues:
     """Any broker, through kombu.  Remembers earlier lengths, since such a broker shows no messages."""
 
     def __init__(self, broker_url: str, queues: Sequence[str]) -> None:
+        from kombu import Connection
+
+        from config.celery import is_redis
+
         self._connection = Connection(
             celery_url(broker_url), ssl=broker_tls(broker_url), connect_timeout=CONNECT_LIMIT_S
         )

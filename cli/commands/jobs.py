@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 import typer
-from chorale_client.jobs.lines import defaults_in, form_of, read_lines
 
 from cli.exit_codes import PART_DONE, of_job
 from cli.jobs.submission import NoJobs, OpenJobs, deadline_s_of, open_jobs, opened, store_lines, target_of
@@ -34,10 +33,8 @@ from cli.options import (
     seconds_of,
 )
 from cli.terminal import counted, print_json, print_line, print_result, stderr, stdout
-from records.jobs.comparison import compare_jobs
 from records.jobs.job import RETRIED, Job
 from records.jobs.result_formats import writer_of
-from records.jobs.submitting import described, new_job
 
 jobs = command_group("Submit files of questions, watch and steer the jobs, and read their results.")
 
@@ -100,6 +97,10 @@ def submit(
 
         chorale jobs submit - -n law --deadline 2h --options '{"filters": {"year": {"gte": 2020}}}'
     """
+    from chorale_client.jobs.lines import defaults_in, form_of, read_lines
+
+    from records.jobs.submitting import described, new_job
+
     defaults = parse_options(options)
     defaults |= {} if configuration is None else {"configuration": configuration}
     form = form_of(file, format_)
@@ -325,6 +326,8 @@ def compare(
 
         chorale jobs compare 4ad2be09 f5334cde
     """
+    from records.jobs.comparison import compare_jobs
+
     with open_jobs() as opened:
         fields = compare_jobs(opened.store, [opened.store.find(begins) for begins in (first, second)])
     print_result(fields, *comparison_parts(fields), as_json=as_json)

@@ -48,7 +48,7 @@ def mcp(
     address = Address.parse(http) if http else None
     if without_keys and not (address and address.is_loopback):
         raise WrongDeclaration("--without-keys needs --http with a loopback address, such as 127.0.0.1:8100")
-    installation = find_installation(is_client=True)
+    installation = find_installation(is_anywhere=True, has_structlog=False)
     if installation.redis_url is None:
         installation.running_redis()  # raises with what to do; a Redis that is away may come back
     assert installation.redis_url is not None

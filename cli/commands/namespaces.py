@@ -27,8 +27,8 @@ Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME")]
 @namespaces.command("list")
 def list_(as_json: AsJson = False) -> None:
     """List the namespaces with their counts and corpus generation."""
-    installation = find_installation()
-    states = installation.resources.namespaces()
+    installation = find_installation(has_structlog=False)
+    states = installation.corpus.namespaces()
     in_redis = published(installation, [state.name for state in states])
     found = [namespace_fields(state, in_redis.get(state.name)) for state in states]
     table = namespaces_table(found, has_redis=installation.redis is not None)

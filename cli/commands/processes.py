@@ -72,7 +72,7 @@ def serve(
     from cli.installation import find_installation
     from cli.local.ports import Address
 
-    installation = find_installation(is_client=True)
+    installation = find_installation(is_anywhere=True, has_structlog=False)
     if installation.redis_url is None:
         installation.running_redis()  # raises with what to do; a Redis that is away may come back
     Address(host, port).check_free("The HTTP API", "--port")

@@ -67,7 +67,7 @@ def search(
         "include": ["ids", "metadata", "snippets", *explained],
         **parse_options(options),
     }
-    installation = find_installation(is_client=True)
+    installation = find_installation(is_anywhere=True, has_structlog=False)
     request = make_request(question, **fields)
     if not read_heartbeats(installation.running_redis()):
         raise NotRunning(
@@ -128,7 +128,7 @@ def cancel(
     from cli.terminal import stdout
     from config.visible_text import visible_json
 
-    answer = find_installation(is_client=True).client().cancel(request_id)
+    answer = find_installation(is_anywhere=True, has_structlog=False).client().cancel(request_id)
     if as_json:
         sys.stdout.write(visible_json(answer.model_dump_json(exclude_unset=True)) + "\n")
     elif answer.status == Status.CANCELLED:

@@ -50,7 +50,7 @@ def status(
 
         chorale status --prometheus > /var/lib/node_exporter/chorale.prom
     """
-    installation = find_installation(is_anywhere=True)
+    installation = find_installation(is_anywhere=True, has_structlog=False)
     if prometheus:
         from config.visible_text import visible
         from monitoring.exporter import render
@@ -69,20 +69,18 @@ def read_status(installation: Installation) -> dict[str, Any]:
     from chorale_client.connections.urls import without_password
 
     from records.rules.adaptation_checks import read_adaptation_checks
-    from tasks.registration import make_app
 
     redis, pipeline = installation.running_redis(), installation.pipeline
-    states = installation.resources.namespaces()
+    states = installation.corpus.namespaces()
     generations = published(installation, [state.name for state in states])
     adapting = [name for name, configuration in pipeline.configurations.items() if configuration.adapt]
     return {
         "home": str(installation.settings.home),
         "redis": {
-            "address": without_password(installation.resources.redis_url),
+            "address": without_password(installation.redis_url or ""),
             "version": str(redis.info("server")["redis_version"]),
         },
         **installation.running().to_wire(),
-        "chords": "lean" if make_app(installation.resources).fanout.is_lean else "plain",
         "adapting": [
             asdict(check) for check in read_adaptation_checks(redis) if check.configuration in adapting
         ],
@@ -97,7 +95,7 @@ def view(status: Fields) -> list[Any]:
     lines = {
         "home": status["home"],
         "redis": f"{status['redis']['address']} · version {status['redis']['version']}",
-        "requests": f"{status['requests_in_flight']:,} in flight · {status['chords']} chords",
+        "requests": f"{status['requests_in_flight']:,} in flight",
         "outbox": f"{outbox['entries']:,} waiting{refused}",
     }
     parts: list[Any] = [
@@ -166,7 +164,7 @@ def env(as_json: AsJson = False, celery: ForCelery = False) -> None:
 
     from config.home import find_redis_url
 
-    installation = find_installation(is_anywhere=True)
+    installation = find_installation(is_anywhere=True, has_structlog=False)
     settings = installation.settings
     # The Redis that `chorale up` runs for this home comes first: the terminal may have the address of an earlier one.
     if (running_url := find_redis_url(settings.home)) is None:

@@ -125,6 +125,6 @@ def _differing(installation: Installation) -> dict[str, tuple[int, int | None]]:
 
 def _namespaces(installation: Installation) -> list[NamespaceState]:
     try:
-        return installation.resources.namespaces()
+        return installation.corpus.namespaces()
     except StageFailure:
         raise ServiceError("the documents cannot be read: see the finding above") from None

@@ -10,26 +10,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import typer
 from chorale_client.errors import InvalidJob
-from chorale_client.jobs.input_stats import InputStats
 from chorale_client.wire_names import QUEUE_BULK
 from redis import RedisError
 
 from cli.installation import Installation, find_installation, upgraded_database
 from cli.namespace_states import published
 from cli.options import seconds_of
-from cli.progress import ProgressBar
-from cli.terminal import stderr
 from config.redis_client import redis_ms
 from models.errors import ServiceError
 from monitoring.checks import Running, sweeper, workers
-from records.database import trail_file
 from records.jobs.job import JobsUnavailable, NewJob
-from records.jobs.store import Jobs
-from records.jobs.submitting import submit_lines
+
+if TYPE_CHECKING:
+    from chorale_client.jobs.input_stats import InputStats
+
+    from records.jobs.store import Jobs
 
 
 class NoJobs(ServiceError):
@@ -79,7 +78,10 @@ class OpenJobs:
 @contextmanager
 def open_jobs(*, create: bool = False) -> Iterator[OpenJobs]:
     """The jobs of this installation; with `create` the tables are made if they are missing, otherwise raises NoJobs."""
-    installation = find_installation()
+    from records.database import trail_file
+    from records.jobs.store import Jobs
+
+    installation = find_installation(has_structlog=False)
     url = installation.settings.audit_database_url
     if create:
         upgraded_database(installation.settings, "jobs", JobsUnavailable)
@@ -119,6 +121,12 @@ def target_of(text: str | None) -> dict[str, str] | None:
 
 def store_lines(opened_jobs: OpenJobs, new: NewJob, lines: Iterator[Any], *, refuses: bool) -> InputStats:
     """Stores the job and its lines with a bar of progress; raises InvalidJob, and then there is no job."""
+    from chorale_client.jobs.input_stats import InputStats
+
+    from cli.progress import ProgressBar
+    from cli.terminal import stderr
+    from records.jobs.submitting import submit_lines
+
     # SIGTERM, an orderly `kill`, refuses the job as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ProgressBar(stderr(), "validating") as bar:

@@ -12,17 +12,16 @@ from typing import IO, TYPE_CHECKING, Any
 import typer
 from chorale_client.tenants import short_id
 
-from cli.progress import ProgressBar, duration
-from cli.terminal import Text, counted, facts_table, moment, plain_table
+from cli.terminal import Text, counted, duration, facts_table, moment, plain_table
 from config.visible_text import visible, visible_json
 from records.jobs.job import Job, State
 from records.jobs.result_formats import FORMATS
-from records.jobs.store import Jobs
-from records.jobs.submitting import insist
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from records.jobs.store import Jobs
 
 
 _STYLES = {"completed": "green", "cancelled": "yellow", "expired": "yellow", "failed": "red"}
@@ -91,6 +90,9 @@ def _state(job: Job) -> Text:
 
 def watch_job(store: Jobs, job_id: str, console: Console) -> Job:
     """Returns the job when it has ended.  A database that is away is asked again for a time."""
+    from cli.progress import ProgressBar
+    from records.jobs.submitting import insist
+
     with ProgressBar(console, prints_at_once=True) as bar:
         while (job := insist(lambda: store.get(job_id))).state != State.ENDED:
             counts = [

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from pydantic_core import from_json
 
 from inference.concurrency import LazyValue
-from inference.endpoints.written_answers import passage
 from models.errors import InvalidAnswer, StageFailure
 from models.extensions import GenerationResult, PartialGeneration
 
@@ -146,6 +145,8 @@ class OpenAiGenerator:
 
 
 def _passage(written: str | StageFailure) -> str | StageFailure:
+    from inference.endpoints.written_answers import passage
+
     try:
         return written if isinstance(written, StageFailure) else passage(written)
     except InvalidAnswer as wrong:

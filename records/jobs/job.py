@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from chorale_client.jobs.lines import JobLine
+from chorale_client.jobs.job_line import JobLine
 from chorale_client.limits import MAX_QUESTIONS
 from chorale_client.wire_names import WIRE_VERSION
 

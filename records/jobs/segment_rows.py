@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from chorale_client.jobs.lines import METADATA
+from chorale_client.jobs.job_line import METADATA
 from chorale_client.wire_names import Status
 from pydantic_core import from_json, to_json
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, or_, select, update

@@ -12,7 +12,7 @@ from typing import Any
 from chorale_client.errors import InvalidRequest
 from chorale_client.jobs.input_stats import InputStats, messages
 from chorale_client.jobs.job import Submission
-from chorale_client.jobs.lines import JobLine
+from chorale_client.jobs.job_line import JobLine
 from pydantic import ValidationError
 
 from config.callback_policy import check_on_end

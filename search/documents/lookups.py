@@ -10,16 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-
 from models.batching import distinct_in_batches
 from models.documents import Manifest, NamespaceState, PassageText, Vector
 from search.deadline import Deadline
 from search.filters import filter_fields
 from search.protocol import Entry
 
-STORED = np.dtype("<f4")
-"""A vector in the column `vector`."""
+STORED = "<f4"
+"""NumPy's name for a number of a vector in the column `vector`."""
 
 OLD = ".old"
 """Follows the name of a namespace, which has no dot: the build that some stores still show after a rebuild."""
@@ -109,6 +107,8 @@ def vectors(
     *,
     visible: int,
 ) -> dict[str, Vector]:
+    import numpy as np  # here, since a command that lists namespaces needs none of it
+
     rows = _of_passages(connection, _VECTORS, namespace_id, passage_ids, deadline, visible)
     return {name: np.frombuffer(raw, STORED).astype(np.float32) for name, raw in rows if raw is not None}
 

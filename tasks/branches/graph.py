@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chorale_client.request import Question, Request
 from chorale_client.wire_names import Stage
@@ -21,7 +21,9 @@ from models.hits import Ranking
 from search.filter_meanings import asked_filters, forced_filters, meanings
 from search.filters import choices
 from search.protocol import RunsCypher
-from tasks.branches.branch_task import BranchTask
+
+if TYPE_CHECKING:
+    from tasks.branches.branch_task import BranchTask
 
 MAX_ENTITIES = 64
 _QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|„([^“”]+)[“”]|«([^»]+)»|(?<!\w)'([^']+)'(?!\w)")

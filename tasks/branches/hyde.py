@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from chorale_client.wire_names import Reason, Stage, StageStatus
 from pydantic import AfterValidator, Field, model_validator
@@ -21,8 +21,10 @@ from models.documents import Matrix
 from models.errors import NotConfigured, ServiceError, StageFailure, WrongDeclaration
 from models.extensions import BranchKind, PartialGeneration
 from models.hits import Ranking
-from tasks.branches.branch_task import BranchTask, Texts
 from tasks.branches.generators import AddTokens, Endpoint, Writer
+
+if TYPE_CHECKING:
+    from tasks.branches.branch_task import BranchTask, Texts
 
 GENERATORS = ("feedback", "openai")
 Passages: TypeAlias = "tuple[Matrix, list[float]]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from chorale_client.request import Variant
 from chorale_client.wire_names import Stage, StageStatus
@@ -15,10 +15,11 @@ from models.errors import NotConfigured, StageFailure
 from models.extensions import BranchKind, Declared
 from models.hits import Ranking
 from search.protocol import Fuses, Lists, TakesVectors
-from tasks.branches.branch_task import BranchTask, Texts
 from tasks.branches.generators import AddTokens, Endpoint, Writer
 from tasks.branches.graph import GRAPH
-from tasks.branches.whole_identifiers import with_whole_identifiers
+
+if TYPE_CHECKING:
+    from tasks.branches.branch_task import BranchTask, Texts
 
 
 class ExpansionOptions(Endpoint):
@@ -114,6 +115,8 @@ def _status(failures: int, questions: int, *, replace: bool, has_failed: bool) -
 
 
 def search_bm25(task: BranchTask) -> list[Ranking]:
+    from tasks.branches.whole_identifiers import with_whole_identifiers
+
     rankings = task.search_text(expanded_texts(task, LEXICAL), task.branch.depth)
     return with_whole_identifiers(task, rankings)
 

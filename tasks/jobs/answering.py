@@ -14,7 +14,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery
-from chorale_client.jobs.lines import METADATA
+from chorale_client.jobs.job_line import METADATA
 from chorale_client.limits import MAX_CANDIDATES, MAX_QUESTIONS
 from chorale_client.request import Request
 from chorale_client.wire_names import TASK_ANSWER_LINES, Status, consequence

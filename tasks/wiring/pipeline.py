@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 import fusion
 from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE, read_pipeline
-from fusion.confidence import Fitted, FittedFile
 from fusion.methods import METHODS
 from fusion.presets import PRESETS
 from models.errors import WrongDeclaration
 from models.extensions import Kinds
 from search.kinds import KINDS as STORES
 from tasks.branches import hyde, searches
+
+if TYPE_CHECKING:
+    from fusion.confidence import Fitted, FittedFile
 
 _BRANCHES = {**searches.KINDS, "hyde": hyde.HYDE}
 
@@ -43,6 +46,8 @@ def read_fitted(own: Path | None) -> tuple[Fitted, ...]:
 
 
 def _read(file: Path) -> FittedFile:
+    from fusion.confidence import FittedFile
+
     try:
         return FittedFile.model_validate_json(file.read_bytes())
     except ValidationError as error:

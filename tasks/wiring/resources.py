@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from chorale_client.client import MOST_CONNECTIONS
@@ -29,9 +28,9 @@ from ledger.signing import Signer
 from models.errors import BadIndex, NotConfigured, ServiceError, UnknownNamespace, WrongDeclaration
 from monitoring.counting import add_tokens
 from records.rules.matching import PublishedRules
-from search.kinds import EmbeddedOptions
 from tasks.branches.encoders import Encoder, Encoders
 from tasks.branches.generators import Generators
+from tasks.wiring.corpus import Corpus
 from tasks.wiring.generations import Generations
 from tasks.wiring.pipeline import BUILT_IN, load_pipeline, read_fitted
 
@@ -40,20 +39,18 @@ if TYPE_CHECKING:
     from inference.protocol import Reranker
     from ingest.raw_documents import ReadLimits
     from ledger.caches import Cache
-    from models.documents import Manifest, NamespaceState
+    from models.documents import Manifest
     from models.extensions import Kinds, Need
     from records.jobs.store import Jobs
-    from search.documents.reading import Documents
     from search.documents.store import DocumentStore
     from search.protocol import Engine, Searches
 
 
-class Resources:
+class Resources(Corpus):
     """Thread-safe."""
 
     def __init__(self, settings: Settings, pipeline: Pipeline, redis_url: str) -> None:
-        self.settings = settings
-        self.pipeline = pipeline
+        super().__init__(settings, pipeline)
         self.redis_url = redis_url
         self.answered_kinds: Collection[str] = {branch.kind for branch in pipeline.branches}
         """The kinds of the branches that this process answers; a worker sets them to those of its queues."""
@@ -253,48 +250,6 @@ class Resources:
 
         settings = self.settings
         return ReadLimits(settings.read_time_s, settings.read_memory_mb, settings.read_output_mb)
-
-    @property
-    def written_stores(self) -> list[str]:
-        """The names of the stores that documents are indexed into."""
-        stores, kinds = self.pipeline.stores, self.pipeline.kinds.stores
-        return [name for name, store in stores.items() if kinds[store.kind].writes]
-
-    @property
-    def is_on_one_machine(self) -> bool:
-        """Whether documents are indexed into one embedded store and nowhere else: its folder then has the documents, too."""
-        kinds = [self.pipeline.kinds.stores[self.pipeline.stores[name].kind] for name in self.written_stores]
-        return [kind.in_home for kind in kinds] == [True]
-
-    @property
-    def documents_address(self) -> str | Path:
-        """Where the documents are: the file of a single embedded store, or an address as SQLAlchemy takes it."""
-        if self.is_on_one_machine:
-            return self.folder_of(self.written_stores[0]) / "corpus.db"
-        return self.settings.documents_database_url
-
-    def folder_of(self, name: str) -> Path:
-        """The folder of an embedded store."""
-        return self.settings.home / EmbeddedOptions(**self.pipeline.stores[name].options).folder
-
-    @cached_property
-    def documents(self) -> Documents:
-        """The documents' database; raises BadIndex if no store takes documents.
-
-        It opens no server, so a process that only plans needs no store's password.
-        """
-        from search.documents.reading import Documents
-
-        if not self.written_stores:
-            raise BadIndex(
-                f"no store of the pipeline takes documents; there are: {', '.join(self.pipeline.capabilities) or 'none'}; "
-                "declare one of kind 'embedded', or of another kind that can be written"
-            )
-        return Documents(self.documents_address)
-
-    def namespaces(self) -> list[NamespaceState]:
-        """The namespaces with documents; none if no store takes documents.  Raises BadIndex, StoreUnavailable."""
-        return self.documents.namespaces() if self.written_stores else []
 
     def manifest(self, namespace: str, timeout_s: float) -> Manifest | None:
         """How the namespace was built; None if it has no documents.  Raises BadIndex, StoreUnavailable, StoreTimeout."""

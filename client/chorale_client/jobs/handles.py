@@ -17,7 +17,8 @@ from redis import Redis
 from chorale_client.errors import ChoraleError, InvalidJob, InvalidRequest, NotEnded
 from chorale_client.jobs.input_stats import InputStats, messages
 from chorale_client.jobs.job import Job, Submission
-from chorale_client.jobs.lines import JobLine, defaults_in, form_of, read_lines
+from chorale_client.jobs.job_line import JobLine
+from chorale_client.jobs.lines import defaults_in, form_of, read_lines
 from chorale_client.service_calls import ServiceCall
 
 PATIENCE_S = 60.0

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from chorale_client.errors import InvalidJob
-from chorale_client.jobs.lines import JobLine
+from chorale_client.jobs.job_line import JobLine
 from chorale_client.limits import MAX_QUESTIONS
 
 NAMED = 20

@@ -7,7 +7,6 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import chain
@@ -17,6 +16,7 @@ from typing import IO, Any
 from pydantic_core import from_json, to_json
 
 from chorale_client.errors import InvalidRequest, display_name, safe_repr
+from chorale_client.jobs.job_line import METADATA, JobLine
 from chorale_client.limits import (
     MAX_JOB_BYTES,
     MAX_LINE_BYTES,
@@ -44,8 +44,6 @@ _NOT_OF_A_LINE = {
 }
 LINE_OPTIONS = tuple(name for name in Request.model_fields if name not in _NOT_OF_A_LINE)
 """Options of a request that a line may have, and the defaults of all lines."""
-METADATA = "metadata"
-"""What the results repeat: an object, and the columns of a CSV file that are no fields of a line."""
 LINE_FIELDS = ("id", "text", "questions", METADATA, *LINE_OPTIONS)
 _TEXTS = frozenset(
     {"id", "text", "correlation_id", "namespace", "configuration", "fusion", "group_by", "now"}
@@ -53,20 +51,6 @@ _TEXTS = frozenset(
 """Columns of CSV that are never read as JSON."""
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _TOO_LONG = f"longer than {MAX_LINE_BYTES:,} bytes"
-
-
-@dataclass(frozen=True, slots=True)
-class JobLine:
-    """One checked line of the input."""
-
-    number: int
-    """From 1.  In CSV it counts rows, and the header is row 1."""
-    id: str
-    """The line's own id, else its number."""
-    fields: dict[str, Any] | None
-    """The options of its request that are not the defaults, with `questions`; None for a wrong line."""
-    error: str | None = None
-    """What is wrong with the line."""
 
 
 class UniqueIds:

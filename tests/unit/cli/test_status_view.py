@@ -15,7 +15,6 @@ def test_the_status_shows_figures_and_then_what_is_wrong_with_how_to_mend_it() -
         "queues": [],
         "requests_in_flight": 3,
         "outbox": {"entries": 10_000, "refused": 17},
-        "chords": "lean",
         "namespaces": [],
         "adapting": [],
         "findings": [
@@ -32,7 +31,7 @@ def test_the_status_shows_figures_and_then_what_is_wrong_with_how_to_mend_it() -
             console.print(part)
     lines = [" ".join(line.split()) for line in capture.get().splitlines()]
     for line in (
-        "requests 3 in flight · lean chords",
+        "requests 3 in flight",
         "outbox 10,000 waiting, 17 requests were refused while it was full",
         "quarantine malformed entries, such as 'a\\x1b]0;x'",
         "→ find their owner",

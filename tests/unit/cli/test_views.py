@@ -13,7 +13,7 @@ import pytest
 from chorale_client.answer import Degradation, Snippet, StageLine
 from chorale_client.errors import InvalidJob
 from chorale_client.jobs.input_stats import InputStats
-from chorale_client.jobs.lines import JobLine
+from chorale_client.jobs.job_line import JobLine
 from pydantic_core import to_json
 from rich.console import Console
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from chorale_client import InvalidRequest, make_request
 from chorale_client.jobs import lines as module
-from chorale_client.jobs.lines import LINE_FIELDS, JobLine, form_of, read_lines
+from chorale_client.jobs.job_line import JobLine
+from chorale_client.jobs.lines import LINE_FIELDS, form_of, read_lines
 from chorale_client.limits import MAX_LINE_BYTES
 
 

@@ -19,12 +19,12 @@ def test_status_shows_every_worker_queue_and_namespace(chorale: Run, pipeline: R
     assert all(worker["is_ready"] for worker in workers.values())
     assert workers["chorale.vector"]["pid"] == pipeline.processes["chorale.vector"].pid
     assert [queue["queue"] for queue in status["queues"]] == list(pipeline.resources.pipeline.queues)
-    assert (status["v"], status["chords"], status["requests_in_flight"]) == (1, "lean", 0)
+    assert (status["v"], status["requests_in_flight"]) == (1, 0)
     (default,) = (state for state in status["namespaces"] if state["name"] == "default")
     assert (default["documents"], default["generation"], default["published_generation"]) == (5, 1, 1)
 
     words = shown(chorale("status"))
-    assert "0 in flight · lean chords" in words
+    assert "0 in flight" in words
     assert "ready" in words
     metrics = shown(chorale("status", "--prometheus"))
     for queue in pipeline.resources.pipeline.queues:
