@@ -25,7 +25,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
         raise missing_package("openpyxl", "Excel", "office") from None
     package = package_of(file, options)
     parts = SheetParts(package.content)
-    workbook = load_workbook(package.content, read_only=True, data_only=True)
+    workbook = load_workbook(parts.content, read_only=True, data_only=True)
     sections: list[str] = []
     hidden: list[str] = []
     for sheet in workbook.worksheets:

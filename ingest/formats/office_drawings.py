@@ -19,12 +19,17 @@ _MOST_POINTS = 100
 """A series with more points is a curve: people see its course, and no values."""
 
 
-def related(relations: Any) -> PartOf:
-    """What reads a part, for the relations of python-docx and python-pptx."""
+def related(relations: Any, read: set[str]) -> PartOf:
+    """What reads a part, for the relations of python-docx and python-pptx.  `read` gets the parts' names: a part is read once,
+    because a small file may name it thousands of times."""
 
     def content(name: str) -> bytes | None:
         relation = relations.get(name)
-        return None if relation is None or relation.is_external else relation.target_part.blob
+        if relation is None or relation.is_external or relation.target_part.partname in read:
+            return None
+        read.add(relation.target_part.partname)
+        content: bytes = relation.target_part.blob
+        return content
 
     return content
 

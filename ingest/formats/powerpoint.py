@@ -29,8 +29,9 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     sections: list[str] = []
     titles: list[str] = []
     hidden: list[str] = []
+    drawn: set[str] = set()
     for number, slide in enumerate(Presentation(package.content).slides, start=1):
-        seen, unseen = _texts(slide, reads_hidden=options.hidden_text)
+        seen, unseen = _texts(slide, drawn, reads_hidden=options.hidden_text)
         if unseen:
             hidden.append(str(number))
         if seen is None:
@@ -50,8 +51,9 @@ def _title(slide: Any) -> str:
     return " ".join(slide.shapes.title.text_frame.text.split()) if slide.shapes.title is not None else ""
 
 
-def _texts(slide: Any, *, reads_hidden: bool) -> tuple[list[str] | None, bool]:
-    """The texts of a slide besides its title, and whether a hidden one was left out; None for a hidden slide."""
+def _texts(slide: Any, drawn: set[str], *, reads_hidden: bool) -> tuple[list[str] | None, bool]:
+    """The texts of a slide besides its title, and whether a hidden one was left out; None for a hidden slide.  `drawn` gets the
+    names of the parts of its drawings."""
     for ink in slide._element.xpath("//p:contentPart"):
         ink.getparent().remove(ink)
     for alternatives in slide._element.xpath(_ALTERNATIVES):
@@ -70,7 +72,7 @@ def _texts(slide: Any, *, reads_hidden: bool) -> tuple[list[str] | None, bool]:
         is_hidden = not reads_hidden and bool(
             shape._element.xpath("./*/p:cNvPr[@hidden='1' or @hidden='true']")
         )
-        (unseen if is_hidden else seen).append(_text(shape))
+        (unseen if is_hidden else seen).append(_text(shape, drawn))
     notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
     if notes is not None and notes.text.strip():
         seen.append(f"Notes: {plain(notes.text)}")
@@ -80,14 +82,14 @@ def _texts(slide: Any, *, reads_hidden: bool) -> tuple[list[str] | None, bool]:
     return seen, any(unseen)
 
 
-def _text(shape: Any) -> str:
+def _text(shape: Any, drawn: set[str]) -> str:
     if shape.has_text_frame:
         return plain(_words(shape.text_frame))
     if getattr(shape, "has_table", False):
         rows = (row([_words(cell.text_frame) for cell in line.cells]) for line in shape.table.rows)
         return "\n".join(filter(None, rows))
     drawings = shape._element.xpath(f".//*[{' or '.join(f'local-name() = {name!r}' for name in DRAWINGS)}]")
-    return "\n".join(filter(None, (drawing_text(related(shape.part.rels), one) for one in drawings)))
+    return "\n".join(filter(None, (drawing_text(related(shape.part.rels, drawn), one) for one in drawings)))
 
 
 def _words(frame: Any) -> str:

@@ -48,7 +48,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     reading = _Reading(
         {style.style_id: _style(style) for style in document.styles},
         Numbers(next(_parts(document, "/numbering"), None), is_english=_is_english(document)),
-        related(document.part.rels),
+        related(document.part.rels, set()),
         options.hidden_text,
     )
     bodies = [document.element.body, *_parts(document, "/footnotes", "/endnotes")]
