@@ -92,7 +92,11 @@ class Feeder(Duty):
 
     def tick(self) -> float:
         self._prepare()
-        return TICK_S if self.feed_once() else IDLE_S
+        begun_s = time.monotonic()
+        if not self.feed_once():
+            return IDLE_S
+        # With thousands of jobs a tick takes long.  The other threads of the process end requests.
+        return max(TICK_S, time.monotonic() - begun_s)
 
     def feed_once(self) -> bool:
         """One tick over all jobs; returns whether any job has not ended."""
@@ -196,16 +200,17 @@ class Feeder(Duty):
         for job in active:
             if job.job_id.encode() in revoked and job.state not in (State.CANCELLING, State.ENDED):
                 jobs.cancel(job.job_id)
-        ids = dict.fromkeys([*(job.job_id for job in active), *self._events.unfinished])
         self._paces = {job.job_id: self._paces.get(job.job_id, Pace()) for job in active}
         for job in active:
             if job.state == State.RUNNING:
                 jobs.note_rate(job.job_id, self._paces[job.job_id].rate(now_s, job.done))
-        unfinished = []
-        for job_id in ids:
-            with suppress(NoSuchJob):  # it was pruned
-                unfinished.append(jobs.get(job_id))
-        self._events.send(unfinished)
+        # One query for all: somebody may have thousands of jobs, and those of others wait meanwhile.
+        unfinished = {job.job_id: job for job in jobs.active()}
+        for job_id in (*(job.job_id for job in active), *self._events.unfinished):
+            if job_id not in unfinished:
+                with suppress(NoSuchJob):  # it was pruned
+                    unfinished[job_id] = jobs.get(job_id)
+        self._events.send([*unfinished.values()])
 
     def _forget_old(self, now_ms: int) -> None:
         days = self._resources.settings.job_retention_days

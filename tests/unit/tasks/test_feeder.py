@@ -88,8 +88,19 @@ def test_a_job_that_was_pruned_before_its_end_was_told_is_told_no_more() -> None
         raise NoSuchJob(job_id)
 
     sent: list[list[Job]] = []
-    feeder(SimpleNamespace(get=pruned), SimpleNamespace(unfinished=("j1",), send=sent.append)).publish([])
+    jobs = SimpleNamespace(active=list, get=pruned)
+    feeder(jobs, SimpleNamespace(unfinished=("j1",), send=sent.append)).publish([])
     assert sent == [[]]
+
+
+def test_thousands_of_waiting_jobs_are_told_with_one_query() -> None:
+    waiting = [replace(JOB, job_id=f"j{number}", state="queued") for number in range(5_000)]
+    asked: list[str] = []
+    jobs = SimpleNamespace(active=lambda: asked.append("all") or waiting, get=asked.append)
+    sent: list[list[Job]] = []
+    unfinished = [job.job_id for job in waiting]
+    feeder(jobs, SimpleNamespace(unfinished=unfinished, send=sent.append)).publish(waiting)
+    assert (sent, asked) == ([waiting], ["all"])
 
 
 def test_the_end_of_the_last_job_is_told_when_no_job_is_active_any_more() -> None:
