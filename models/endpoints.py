@@ -108,6 +108,15 @@ class OpenSearchEndpoint(ElasticsearchEndpoint):
 
     api_key_env: None = None
     """OpenSearch takes a username and a password."""
+    aws_region: str | None = Field(None, pattern=r"^[a-z]+(-[a-z]+)+-\d$")
+    """The region of a domain of Amazon OpenSearch Service, such as `eu-west-1`.  Every request is then signed (AWS Signature Version 4)
+    with the credentials that botocore finds: environment, profile, or role."""
+
+    @model_validator(mode="after")
+    def _has_one_login(self) -> OpenSearchEndpoint:
+        if self.aws_region is not None and self.username is not None:
+            raise ValueError("set either aws_region, or username with password_env, not both")
+        return self
 
 
 class PostgresqlEndpoint(Declared):

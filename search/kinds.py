@@ -65,12 +65,15 @@ def open_elasticsearch(name: str, options: Mapping[str, Any]) -> ElasticsearchSt
 
 
 def open_opensearch(name: str, options: Mapping[str, Any]) -> OpenSearchStore:
-    """Raises NotConfigured where the client is missing, the environment has no usable password, or a certificate cannot be read."""
-    with _needing(name, "opensearch-py", make="opensearch"):
-        from search.engines.opensearch.store import OpenSearchStore
+    """Raises NotConfigured where a package is missing, the environment has no usable password or AWS credentials, or a certificate
+    cannot be read."""
     endpoint = OpenSearchEndpoint(**options)
     _check_certificates(name, endpoint)
-    return OpenSearchStore(endpoint, password=_secret(name, endpoint.password_env))
+    password = _secret(name, endpoint.password_env)
+    with _needing(name, "opensearch-py botocore", make="opensearch"):
+        from search.engines.opensearch.store import OpenSearchStore
+
+        return OpenSearchStore(endpoint, password=password)
 
 
 def _check_certificates(name: str, endpoint: ElasticsearchEndpoint) -> None:

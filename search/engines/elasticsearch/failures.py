@@ -152,7 +152,7 @@ def stranger(server: Server) -> InvalidAnswer:
 
 
 def _told(body: Any) -> tuple[str, str]:
-    """Type and reason of the innermost cause."""
+    """Type and reason of the innermost cause; of Amazon's own errors the first line, as the others quote the request."""
     error = body.get("error", body) if isinstance(body, Mapping) else body
     if not isinstance(error, Mapping):
         return "", " ".join(str(error).split())[:300]
@@ -162,4 +162,5 @@ def _told(body: Any) -> tuple[str, str]:
     roots = error.get("root_cause")
     if cause is error and isinstance(roots, list) and roots and isinstance(roots[0], Mapping):
         cause = roots[0]
-    return str(error.get("type") or cause.get("type", "")), str(cause.get("reason", ""))[:300]
+    reason = cause.get("reason") or str(error.get("message") or error.get("Message") or "").partition("\n")[0]
+    return str(error.get("type") or cause.get("type", "")), str(reason)[:300]

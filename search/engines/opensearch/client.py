@@ -14,11 +14,13 @@ from opensearchpy import (
     SerializationError,
     SSLError,
     TransportError,
+    Urllib3AWSV4SignerAuth,
     Urllib3HttpConnection,
 )
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
 from models.endpoints import OpenSearchEndpoint
+from models.errors import NotConfigured
 from search.engines.elasticsearch.dialect import Dialect, Request
 from search.engines.elasticsearch.failures import (
     Server,
@@ -55,13 +57,15 @@ class _Node(Urllib3HttpConnection):
 
 
 class OpenSearchDialect(Dialect):
-    """OpenSearch.  Connects with the first request."""
+    """OpenSearch.  Connects with the first request.  Raises NotConfigured where `aws_region` finds no credentials."""
 
-    product, versions, logins = "OpenSearch", "2.19 or 3", "username and password_env"
+    product, versions = "OpenSearch", "2.19 or 3"
+    logins = "username and password_env, or aws_region and the AWS credentials"
 
     def __init__(self, endpoint: OpenSearchEndpoint, *, password: str | None = None) -> None:
         super().__init__(endpoint)
         login = b64encode(f"{endpoint.username}:{password or ''}".encode()).decode()
+        signer = None if endpoint.aws_region is None else _signer(self.server, endpoint.aws_region)
         with _translated(self.server):
             self._transport = OpenSearch(
                 endpoint.addresses,
@@ -70,6 +74,7 @@ class OpenSearchDialect(Dialect):
                 pool_maxsize=endpoint.connections,
                 # The client itself would send only Latin-1.
                 headers=None if endpoint.username is None else {"authorization": f"Basic {login}"},
+                http_auth=signer,
                 ca_certs=endpoint.ca_file,
                 client_cert=endpoint.client_cert_file,
                 client_key=endpoint.client_key_file,
@@ -103,6 +108,18 @@ class OpenSearchDialect(Dialect):
         return {"query": {"knn": {"vector": nearest | filters}}}
 
 
+def _signer(server: Server, region: str) -> Urllib3AWSV4SignerAuth:
+    from botocore.exceptions import BotoCoreError, NoCredentialsError
+    from botocore.session import Session
+
+    try:
+        if (credentials := Session().get_credentials()) is None:
+            raise NoCredentialsError
+    except BotoCoreError as error:
+        raise NotConfigured(f"{server}: aws_region needs AWS credentials: {error}") from error
+    return Urllib3AWSV4SignerAuth(credentials, region, "es")
+
+
 @contextmanager
 def _translated(server: Server) -> Iterator[None]:
     """Translates the client's errors to StageFailure."""
@@ -122,8 +139,8 @@ def _translated(server: Server) -> Iterator[None]:
                 raise silent(server) from error
             case HTTPError() | OSError():
                 raise unreachable(server, error.info) from error
-            case _:
-                raise not_asked(server, error) from None
+            case cause:
+                raise not_asked(server, cause) from None
     except TransportError as error:
         raise failure(server, int(error.status_code), error.info or error.error) from error
     except SerializationError as error:
