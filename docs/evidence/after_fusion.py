@@ -1,17 +1,19 @@
-"""What `autocut` and `context_around` gain, asked through a running pipeline of its own.
+"""What `autocut` and `context_around` gain, and how often a snippet has the answer, asked through a running pipeline of its own.
 
 `python -m docs.evidence.after_fusion FOLDER [--split train] [--limit 300] [--configuration scores] [--tokens 600]` asks the
 questions of a judged collection (BEIR layout) for ten hits each, and cuts these.  Where `metadata.answer` says the answer, it also
-looks for the answer's words in contexts of three hits.  The settings of `chorale` apply.
+looks for the answer's words in contexts of three hits and in the snippet of the right document.  The settings of `chorale` apply.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from itertools import islice
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from chorale_client import Chorale
@@ -22,42 +24,48 @@ from cli.commands.evaluate import index_collection
 from cli.local.measured_pipeline import measured_pipeline
 from cli.terminal import stderr
 from config.settings import load_settings
-from docs.evidence.snippets import words
 from evaluation.collection import Collection, read_collection
 from models.batching import in_batches
 from tasks.wiring.pipeline import load_pipeline
 
 QUESTIONS_A_REQUEST = 8
+DEEP = 100
+"""Hits among which the right document is looked for."""
 
 
-def asked(
+def words(text: str) -> str:
+    """The words of the text in order, each between spaces."""
+    return " ".join(["", *re.findall(r"\w+", text.casefold()), ""])
+
+
+def answers_to(
     client: Chorale, collection: Collection, ids: list[str], **options: Any
 ) -> dict[str, QuestionAnswer]:
-    found: dict[str, QuestionAnswer] = {}
+    answers: dict[str, QuestionAnswer] = {}
     for batch in in_batches(ids, QUESTIONS_A_REQUEST):
         texts = [collection.questions[id_] for id_ in batch]
         request = make_request(
             texts,
             namespace=collection.namespace,
-            include=["ids"],
             cache="bypass",
             timeout_s=60.0,
-            **options,
+            **({"include": ["ids"]} | options),
         )
-        found |= zip(batch, client.ask(request).questions, strict=True)
-    return found
+        answers |= zip(batch, client.ask(request).questions, strict=True)
+    return answers
 
 
 def cuts(client: Chorale, collection: Collection, ids: list[str], configuration: str) -> None:
     relevant = {id_: {name for name, grade in collection.judgements[id_].items() if grade} for id_ in ids}
     all_found = 0
     for jumps in (None, 1, 2, 3):
-        answers = asked(client, collection, ids, top_k=10, configuration=configuration, autocut=jumps)
-        shown = [(hit.document_id in relevant[id_]) for id_, one in answers.items() for hit in one.hits]
-        all_found = all_found or sum(shown)
+        answers = answers_to(client, collection, ids, top_k=10, configuration=configuration, autocut=jumps)
+        is_relevant = [(hit.document_id in relevant[id_]) for id_, one in answers.items() for hit in one.hits]
+        count = sum(is_relevant)
+        all_found = all_found or count
         sys.stdout.write(
-            f"autocut {jumps}: {len(shown) / len(ids):.1f} hits, of which {sum(shown) / len(shown):.3f} are relevant; "
-            f"{sum(shown) / all_found:.3f} of the relevant hits stay\n"
+            f"autocut {jumps}: {len(is_relevant) / len(ids):.1f} hits, of which {count / len(is_relevant):.3f} are relevant; "
+            f"{count / all_found:.3f} of the relevant hits stay\n"
         )
 
 
@@ -66,12 +74,30 @@ def contexts(
 ) -> None:
     for around in (0, 1, 2, "document"):
         options: dict[str, Any] = {"context_tokens": tokens, "context_around": around}
-        answers = asked(client, collection, list(answer_of), top_k=3, configuration=configuration, **options)
+        answers = answers_to(
+            client, collection, list(answer_of), top_k=3, configuration=configuration, **options
+        )
         texts = {id_: one.context.text for id_, one in answers.items() if one.context}
         there = sum(words(answer_of[id_]) in words(text) for id_, text in texts.items())
         used = sum(one.context.tokens for one in answers.values() if one.context) / len(answers)
         sys.stdout.write(
             f"context_around {around}: the answer is in {there / len(answers):.3f} of the contexts, {used:.0f} tokens\n"
+        )
+
+
+def snippets(client: Chorale, collection: Collection, answer_of: dict[str, str], configuration: str) -> None:
+    options: dict[str, Any] = {"top_k": DEEP, "depth": DEEP, "include": ["ids", "snippets"]}
+    for chars in (240, 440):
+        options |= {"configuration": configuration, "snippet_chars": chars}
+        whole, parts = list[bool](), list[float]()
+        for id_, one in answers_to(client, collection, list(answer_of), **options).items():
+            right = [hit.snippet for hit in one.hits if collection.judgements[id_].get(hit.document_id)]
+            text = words(right[0].text) if right and right[0] else ""
+            answer = words(answer_of[id_])
+            whole.append(answer in text)
+            parts.append(mean(f" {word} " in text for word in answer.split() or [""]))
+        sys.stdout.write(
+            f"snippets of {chars} characters: {mean(whole):.3f} have the whole answer, {mean(parts):.3f} of its words\n"
         )
 
 
@@ -96,6 +122,7 @@ def main() -> None:
         cuts(measured.client, collection, ids, given.configuration)
         if answer_of:
             contexts(measured.client, collection, answer_of, given.configuration, given.tokens)
+            snippets(measured.client, collection, answer_of, given.configuration)
 
 
 if __name__ == "__main__":

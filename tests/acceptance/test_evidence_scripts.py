@@ -14,7 +14,6 @@ from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 RUN = {
     "near_duplicates": ["{folder}", "0.6"],
     "after_fusion": ["{folder}", "--split", "test", "--limit", "2"],
-    "snippets": ["{folder}", "--limit", "2"],
     "observing": ["1", "8", "5"],
     "tenants": ["1"],
     "reranked": ["2", "5"],
@@ -27,8 +26,7 @@ RUN = {
 """Arguments by script."""
 SHOWS = {
     "near_duplicates": "threshold 0.6, long texts: precision 1.000",
-    "after_fusion": "context_around document: the answer is in 1.000 of the contexts",
-    "snippets": "2 questions, 2 right documents found",
+    "after_fusion": "snippets of 440 characters: 1.000 have the whole answer, 1.000 of its words",
     "observing": "log, metrics, Flower: ",
     "tenants": " fuzzed calls: ",
     "reranked": "int8-150: p50 ",
