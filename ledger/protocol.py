@@ -57,6 +57,19 @@ class Started:
     """The signature of the plan, which the signature of the answer covers."""
     is_signed: bool = field(default=True, compare=False)
     """False: no worker of this installation has made this plan for this request."""
+    deadline_ms: int = field(default=0, compare=False)
+    coalescing_key: str | None = field(default=None, compare=False)
+    is_sent_again: bool = field(default=False, compare=False)
+    """A second message was sent for the part."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldResult:
+    """The result of a branch that the end of its request brings, because nobody reported it."""
+
+    branch: str
+    status: str
+    wire: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +110,9 @@ class Snapshot(Entry):
     forged: frozenset[str] = field(default=frozenset(), compare=False)
     """The branches whose results no worker of this installation has made for this plan."""
     reported: Mapping[str, BranchResult] = field(default_factory=dict, compare=False)
-    """What this process reported in the same step, by branch; `branch_results` has the others."""
+    """What this process reported in the same step, or holds, by branch; `branch_results` has the others."""
+    held: Sequence[HeldResult] = field(default=(), compare=False)
+    """Of a request that was neither reported nor joined (`ledger.held`)."""
 
     @property
     def left_ms(self) -> int:
@@ -139,6 +154,9 @@ class End:
     """For the audit alone: JSON of the scores that completed rankings, by branch for each question asked.  Empty: none."""
     plan: bytes = b""
     """For the audit alone: the plan of a request that was never published.  Empty: the ledger has it, or there is none."""
+    held: Sequence[HeldResult] = ()
+    accepted_at_ms: int = 0
+    """Tells a held request from a later one with the same id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,8 +143,11 @@ class RedisLedger:
         the breaker transitions (`ledger.breakers.read_transitions` reads them).  Only the first end counts outcomes."""
         args: list[Any] = []
         for end in ends:
-            args += [end.request_id, by, end.body, "1" if end.is_complete else "0", end.coalescing_key or ""]
-            args += [end.completed, end.plan, len(end.outcomes), *end.outcomes]
+            held = [word for result in end.held for word in (result.branch, result.status, result.wire)]
+            held = [end.accepted_at_ms, *held] if held else []
+            args += [7 + len(held), len(end.outcomes), end.request_id, by, end.body]
+            args += ["1" if end.is_complete else "0", end.coalescing_key or "", end.completed, end.plan]
+            args += [*held, *end.outcomes]
         answers = self._run("finish_all", args=args)
         return [(None if took_ms is None else int(took_ms), turned) for took_ms, turned in answers]
 
@@ -208,16 +211,27 @@ class RedisLedger:
     def _started(self, answer: Any) -> Started | None:
         if not answer:
             return None
-        left_ms, request, plan, since_accepted_ms, accepted_at_ms, coalescing_key, mac, request_id = answer
+        left_ms, request, plan, since_accepted_ms, accepted_at_ms, *about = answer
+        coalescing_key, mac, request_id, deadline_ms, again = about
         request, plan, mac = request or b"", plan or b"", mac or b""
         is_signed = self._signer.verifies(
             mac, *_of_plan(request_id.decode(), request, coalescing_key or b"", plan)
         )
         try:
-            times = int(left_ms), int(since_accepted_ms), int(accepted_at_ms)
-        except ValueError:
+            times = int(left_ms), int(since_accepted_ms), int(accepted_at_ms), int(deadline_ms)
+        except (ValueError, TypeError):
             return None  # a malformed entry, which the sweeper sets aside
-        return Started(times[0], request, plan, *times[1:], mac, is_signed)
+        return Started(
+            times[0],
+            request,
+            plan,
+            *times[1:3],
+            mac,
+            is_signed,
+            deadline_ms=times[3],
+            coalescing_key=_text(coalescing_key),
+            is_sent_again=again != b"",
+        )
 
     def _joined(
         self, answer: Any, reported: Mapping[tuple[str, str], BranchResult] = MappingProxyType({})

@@ -2,12 +2,18 @@
 -- calls  release
 -- KEYS  entry
 -- ARGV  id, by, body, '1' if every question is complete, coalescing key that a worker signed or '', completed scores or '',
---       plan of a request that was never published or ''
+--       plan of a request that was never published or '', accepted_at of a held request or nothing,
+--       then {branch, status, branch result} of each branch of a held request
 -- ->    milliseconds since acceptance; false if the request had ended already
-local id, by, body, is_complete, coalescing_key, completed, plan = unpack(ARGV)
-local now = now_ms()
-local ended, entry = end_request(id, by, body, now, completed, plan)
+local id, by, body, is_complete, coalescing_key, completed, plan, accepted_at = unpack(ARGV, 1, 8)
+if accepted_at and redis.call('HGET', KEYS[1], 'accepted_at') ~= accepted_at then return false end
+local now, more = now_ms(), { plan = plan ~= '' and plan or nil }
+for i = 9, #ARGV, 3 do
+  more['status:' .. ARGV[i]], more['result:' .. ARGV[i]] = ARGV[i + 1], ARGV[i + 2]
+end
+local ended, entry = end_request(id, by, body, now, completed, more)
 if not ended then return false end
+for i = 9, #ARGV, 3 do end_part(id, ARGV[i], ARGV[i + 1], nil, now, entry.answer_ttl) end
 if coalescing_key ~= '' and redis.call('GET', coalescing_key) == id then redis.call('DEL', coalescing_key) end
 release({ FOLLOWERS .. id }, { coalescing_key, body, is_complete })
 return now - entry.accepted_at

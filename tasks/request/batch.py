@@ -16,10 +16,12 @@ from typing import Any
 from celery import Celery
 from celery.exceptions import WorkerShutdown, WorkerTerminate
 from chorale_client.wire_names import QUEUE_FUSION, TASK_FUSE, TASK_SEARCH, WIRE_VERSION, Reason
+from redis.exceptions import RedisError
 from structlog import get_logger
 
 from fusion.conditions import relaxable_filters
 from fusion.rankings import DENSE
+from ledger.held import held
 from ledger.protocol import Snapshot, Started
 from models.branch_result import BranchResult
 from models.errors import StageFailure
@@ -34,6 +36,9 @@ from tasks.request.search import Part, answer_together, open_part
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.batch")
+
+_AnsweredPart = tuple[str, BranchResult, Started]
+"""The id of a request, the result of one of its branches, and what the part was started with."""
 
 
 def make_intake(app: Celery, queues: Sequence[str]) -> BatchConsumer:
@@ -84,7 +89,7 @@ def _run(
         for some in [together, *alone] if together else alone:
             reports = _reports(app.resources, some)
             if fuses:
-                _report_and_fuse(app, reports)
+                _fuse(app, reports, joined_s)
             else:
                 app.backend.report_all(reports)
 
@@ -98,13 +103,44 @@ def _part(
     return Part(str(request_id), str(branch), started, attempt, v)
 
 
-def _report_and_fuse(app: Celery, reports: Sequence[tuple[str, BranchResult, Started]]) -> None:
+def _fuse(app: Celery, parts: Sequence[_AnsweredPart], begun_s: float) -> None:
+    """`begun_s`: by the monotonic clock, before the parts were started."""
     joined_s = time.monotonic()
-    joined = app.backend.report_and_join(reports)
+    whole, others = _held(parts, (joined_s - begun_s) * 1000)
+    joined = app.backend.report_and_join(others) if others else []
+    try:
+        end_joined(app.resources, [*whole, *joined], by=FUSION_WORKER, joined_s=joined_s)
+    except RedisError as error:
+        if not whole:
+            raise
+        log.warning("held requests are reported", requests=len(whole), error=str(error)[:200])
+        _report_and_fuse(app, parts)
+
+
+def _report_and_fuse(app: Celery, parts: Sequence[_AnsweredPart]) -> None:
+    joined_s = time.monotonic()
+    joined = app.backend.report_and_join(parts)
     end_joined(app.resources, joined, by=FUSION_WORKER, joined_s=joined_s)
 
 
-def _reports(resources: Resources, parts: Sequence[Part]) -> list[tuple[str, BranchResult, Started]]:
+def _held(
+    parts: Sequence[_AnsweredPart], searched_ms: float
+) -> tuple[list[Snapshot], Sequence[_AnsweredPart]]:
+    """The requests that end without a report, and the parts of the others."""
+    by_request: dict[str, list[_AnsweredPart]] = {}
+    for part in parts:
+        by_request.setdefault(part[0], []).append(part)
+    whole, others = list[Snapshot](), list[_AnsweredPart]()
+    for request_id, of_request in by_request.items():
+        snapshot = held(request_id, [(result, started) for _, result, started in of_request], searched_ms)
+        if snapshot is None:
+            others += of_request
+        else:
+            whole.append(snapshot)
+    return whole, others
+
+
+def _reports(resources: Resources, parts: Sequence[Part]) -> list[_AnsweredPart]:
     """A branch result for each part, even if a package's branch raises SystemExit, with its request and what it was started with."""
     try:
         branch_results = answer_parts(resources, parts)

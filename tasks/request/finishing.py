@@ -138,7 +138,16 @@ def _answered(resources: Resources, entry: Snapshot, answers: BranchAnswers, end
         log.exception("fusion failed", request_id=request.request_id)
         detail = f"{type(error).__name__}: {error}"[:500]
         body = failed_body(request, where=Stage.FUSE, reason=Reason.ERROR, detail=detail)
-    end = End(request.request_id, body, complete, counted, coalescing_key, completed)
+    end = End(
+        request.request_id,
+        body,
+        complete,
+        counted,
+        coalescing_key,
+        completed,
+        held=entry.held,
+        accepted_at_ms=entry.accepted_at_ms,
+    )
     return _Answered(end, answers, {outcome.name: outcome for outcome in ended}, fields)
 
 

@@ -80,6 +80,16 @@ return redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 and 'counted' or 'due'
     ),
     Mutant(
         "Messages",
+        "a worker ends a request without reports although another process may work on it",
+        "ledger/held.py",
+        "_is_alone",
+        "return True",
+        (
+            "tests/unit/ledger/test_held.py::test_a_request_is_held_only_while_nobody_else_can_begin_to_work_on_it",
+        ),
+    ),
+    Mutant(
+        "Messages",
         "a message that raises fails every message that a worker took with it",
         "tasks/request/search.py",
         "answer_together",

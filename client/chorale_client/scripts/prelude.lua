@@ -163,10 +163,11 @@ local function is_costly(plan)
 end
 
 -- The first terminal write wins: it deletes the entry, and without an entry there is nothing to end.
-local function end_request(id, by, body, now, completed, plan)
+-- `more`: fields that take the place of the entry's.
+local function end_request(id, by, body, now, completed, more)
   local entry = as_table(redis.call('HGETALL', ENTRY .. id))
   if not entry.state then return nil end
-  entry.plan = entry.plan or plan
+  for field, value in pairs(more or {}) do entry[field] = value end
   return write_end(id, entry, by, body, now, false, completed), entry
 end
 

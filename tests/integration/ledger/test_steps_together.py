@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import cast
 
 from chorale_client import Request
 from chorale_client.keys import COALESCING, OUTBOX, entry_key
 from chorale_client.wire_names import QUEUE_FUSION
+from pydantic_core import from_json
 
 from ledger.breaker_outcomes import Outcome
 from ledger.breakers import Breakers
-from ledger.protocol import End
+from ledger.protocol import End, HeldResult
+from records.audit.outbox import parse
 from tasks.celery_internals.result_backend import part_id
 from tests.integration.ledger.real import Real
 from tests.support.ledger.requests import BODY, CALLBACK, failed, ok
@@ -103,6 +106,28 @@ def test_a_worker_reads_only_the_answers_that_it_has_not_just_reported(real: Rea
     attempts = {name: json.loads(wire)["attempt"] for name, wire in joined.branch_results.items()}
     assert attempts == {"bm25": 1, "vector": 1}, "the first answer counts; the late one is not taken for it"
     assert not joined.forged
+
+
+def test_the_end_of_a_held_request_brings_its_branch_results(real: Real) -> None:
+    held, other = in_flight(real, "bm25", "vector"), in_flight(real, "bm25")
+    accepted_at_ms, results = (
+        int(cast("bytes", real.redis.hget(entry_key(held.request_id), "accepted_at"))),
+        [HeldResult(name, "ok", ok(name, "held").to_wire()) for name in ("bm25", "vector")],
+    )
+    # The caller's login can write the entry.
+    forged = {"status:bm25": "failed", "result:bm25": failed("bm25").to_wire()}
+    real.redis.hset(entry_key(held.request_id), mapping=forged)
+    earlier = End(held.request_id, BODY, True, held=results, accepted_at_ms=accepted_at_ms - 1)
+    assert real.ledger.finish_all([earlier], by="fusion") == [(None, [])], (
+        "of an earlier request with this id"
+    )
+
+    ends = [replace(earlier, accepted_at_ms=accepted_at_ms), End(other.request_id, BODY, True)]
+    ended = real.ledger.finish_all(ends, by="fusion")
+
+    assert [took_ms is not None for took_ms, _ in ended] == [True, True]
+    audited = [parse(fields).branch_results for _, fields in real.redis.xrange(OUTBOX)]  # type: ignore[union-attr]
+    assert audited == [{name: from_json(ok(name, "held").to_wire()) for name in ("bm25", "vector")}, {}]
 
 
 def test_each_end_of_a_batch_answers_its_followers_and_counts_its_own_outcomes(real: Real) -> None:

@@ -10,8 +10,9 @@ import pytest
 from chorale_client import Request
 from chorale_client.keys import GROUP_RESULT, entry_key, result_key
 
+from ledger.protocol import End, HeldResult
 from tests.integration.ledger.real import Real
-from tests.support.ledger.requests import a_request, failed, ok, plan
+from tests.support.ledger.requests import BODY, a_request, failed, ok, plan
 from tests.support.pipelines.celery_application import CeleryApplication
 from tests.support.servers.redis_server import RedisServer
 
@@ -162,6 +163,25 @@ def test_who_waits_for_a_part_is_told_of_its_end(real: Real) -> None:
         told = [json.loads(channel.get_message(timeout=5)["data"]) for _ in range(2)]
     ended = [(meta["task_id"].partition(":")[2], meta["status"]) for meta in told]
     assert ended == [("bm25", "SUCCESS"), ("vector", "FAILURE")]
+
+
+def test_who_waits_for_a_part_of_a_held_request_is_told_of_its_end(reader: Reader, real: Real) -> None:
+    request = real.accepted("bm25", "vector")
+    request_id, accepted_at_ms = request.request_id, real.snapshot(request).accepted_at_ms
+    held = [HeldResult("bm25", "ok", b"{}"), HeldResult("vector", "empty", b"{}")]
+    with real.redis.pubsub(ignore_subscribe_messages=True) as channel:
+        channel.psubscribe(result_key(f"{request_id}:*"))
+        assert channel.get_message(timeout=5) is None
+        real.ledger.finish_all(
+            [End(request_id, BODY, True, held=held, accepted_at_ms=accepted_at_ms)], by="fusion"
+        )
+        told = [json.loads(channel.get_message(timeout=5)["data"]) for _ in range(2)]
+    assert [(meta["status"], meta["result"]) for meta in told] == [
+        ("SUCCESS", {"status": "ok"}),
+        ("SUCCESS", {"status": "empty"}),
+    ]
+    assert reader.parts(request, "bm25", "vector") == ["SUCCESS", "SUCCESS"]
+    assert reader.group(request_id, "group.successful()")
 
 
 def test_a_request_that_waits_for_an_equal_one_is_started_and_has_no_child(

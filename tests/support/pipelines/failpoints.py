@@ -51,16 +51,22 @@ def _of_ledger(*methods: str) -> tuple[str, ...]:
 
 
 def _is_branch(options: Mapping[str, Any], _: Any) -> bool:
-    return "first" not in options or options["first"][0] != QUEUE_FUSION
+    return "first" not in options or _queue(options) != QUEUE_FUSION
 
 
 def _is_fusion(options: Mapping[str, Any], _: Any) -> bool:
-    return options["first"][0] == QUEUE_FUSION if "first" in options else not options.get("force")
+    return _queue(options) == QUEUE_FUSION if "first" in options else not options.get("force")
+
+
+def _queue(options: Mapping[str, Any]) -> str | None:
+    """The queue of the message that the worker has; None if a token has woken it."""
+    return options["first"] and options["first"][0]
 
 
 def _has_joined(options: Mapping[str, Any], found: Any) -> bool:
-    joined = found[0].joined if isinstance(found, list) else found
-    return _is_fusion(options, found) and joined is not None
+    if not _is_fusion(options, found):
+        return False
+    return (found[0].joined if isinstance(found, list) else found) is not None
 
 
 _START, _JOIN = _of_ledger("start", "take"), _of_ledger("join", "take")
