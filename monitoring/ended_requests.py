@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,11 +70,14 @@ def _outcome(branch_result: dict[str, Any] | None, missing: str | None) -> str:
     return str(branch_result.get("reason") or missing or Reason.ERROR)
 
 
-log = get_logger("chorale.request")
+_LOGGER = "chorale.request"
+log = get_logger(_LOGGER)
 
 
 def log_ended(requests: Sequence[Ended]) -> None:
     """Write the lines at INFO.  `config.logging` leaves `questions` out unless the installation wants texts."""
+    if not logging.getLogger(_LOGGER).isEnabledFor(logging.INFO):
+        return
     for ended in requests:
         request, answer = ended.request, ended.answer
         questions = request.get("questions") or ()
