@@ -166,7 +166,14 @@ def _elasticsearch_bounded(field: str, operator: str, bound: Any) -> Clause | No
     return {"range": {field: {operator: date, **_DATES}}} if date else None
 
 
-def _qdrant_same(field: str, values: Sequence[Any]) -> Clause:
+def _is_rounded(value: Any) -> bool:
+    """Whether Qdrant, which compares numbers as floats, takes this one for others: a negation or strict bound then excludes too much."""
+    return is_number(value) and abs(value) >= 2**53
+
+
+def _qdrant_same(field: str, values: Sequence[Any]) -> Clause | None:
+    if any(map(_is_rounded, values)):
+        return None
     texts = [value for value in values if isinstance(value, str)]
     clauses: list[Clause] = [{"key": field, "match": {"any": texts}}] if texts else []
     clauses += [{"key": field, "match": {"value": value}} for value in values if isinstance(value, bool)]
@@ -178,7 +185,7 @@ def _qdrant_same(field: str, values: Sequence[Any]) -> Clause:
 
 def _qdrant_bounded(field: str, operator: str, bound: Any) -> Clause | None:
     bound = bound if is_number(bound) else _date_bound(operator, bound)
-    return None if bound is None else {"key": field, "range": {operator: bound}}
+    return None if bound is None or _is_rounded(bound) else {"key": field, "range": {operator: bound}}
 
 
 _PINECONE = _Language(

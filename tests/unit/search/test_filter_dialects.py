@@ -54,6 +54,12 @@ CASES: dict[str, tuple[Any, Any, Any, Any]] = {
         {"range": {"f": {"gte": 5}}},
         {"key": "f", "range": {"gte": 5}},
     ),
+    "a number that Qdrant rounds": (
+        {"gt": 2**53},
+        {"f": {"$gt": 2**53}},
+        {"range": {"f": {"gt": 2**53}}},
+        None,
+    ),
     "a whole day": (
         "2024-05-01",
         None,
@@ -154,14 +160,44 @@ def as_qdrant(clause: dict[str, Any], fields: dict[str, Any]) -> bool:
 
 
 def compares(name: str, value: Any, bound: Any) -> bool:
-    """Numbers with numbers, and moments with moments; a bare date begins its day."""
+    """Numbers with numbers, as floats, and moments with moments; a bare date begins its day."""
     if is_number(value) and is_number(bound):
-        return bool(RANGES[name](value, bound))
+        return bool(RANGES[name](float(value), float(bound)))
     if date_span(value) is None or date_span(bound) is None:
         return False
     moments = [datetime.fromisoformat(one) for one in (value, bound)]
     whole = [one if one.tzinfo else one.replace(tzinfo=UTC) for one in moments]
     return bool(RANGES[name](*whole))
+
+
+TEA: dict[str, Any] = {"key": "f", "match": {"any": ["tea"]}}
+FIVE: dict[str, Any] = {"key": "f", "range": {"gte": 5, "lte": 5}}
+HAS: dict[str, Any] = {"must_not": [{"is_empty": {"key": "f"}}]}
+ANSWERED: list[tuple[dict[str, Any], list[Any], list[Any]]] = [
+    (TEA, ["tea", ["rice", "tea"]], ["Tea", 5, None, []]),
+    (FIVE, [5, 5.0], ["5", True, [4, 6]]),
+    ({"key": "f", "range": {"gt": 2**53}}, [2**53 + 2], [2**53 + 1]),
+    (
+        {"key": "f", "range": DAY},
+        ["2024-05-01", "2024-05-02T01:00:00+02:00", "2024-05-01 10:30", DAY["lte"]],
+        ["2024-05-02", 20240501, "tea"],
+    ),
+    ({"key": "f", "range": {"gt": DAY["lte"]}}, ["2024-05-02"], ["2024-05-01"]),
+    (HAS, ["tea", "", 0], [None, []]),
+    ({"must_not": [HAS]}, [None, []], ["tea", 0]),
+    ({"must_not": [TEA]}, [None, [], "rice"], [["tea", "rice"]]),
+    ({"should": [TEA, FIVE]}, ["tea", 5], ["rice", 6]),
+    ({"must": [HAS, {"must_not": [TEA]}]}, ["rice"], ["tea", None]),
+]
+
+
+@pytest.mark.parametrize(("clause", "found", "not_found"), ANSWERED)
+def test_the_imitation_of_qdrant_finds_what_its_engine_found(
+    clause: dict[str, Any], found: list[Any], not_found: list[Any]
+) -> None:
+    """As recorded with Qdrant's own engine in process (qdrant-edge-py 0.9.0)."""
+    assert [as_qdrant(clause, {"f": value}) for value in found] == [True] * len(found)
+    assert [as_qdrant(clause, {"f": value}) for value in not_found] == [False] * len(not_found)
 
 
 @pytest.mark.parametrize(("dialect", "holds"), [("pinecone", meets), ("qdrant", as_qdrant)])
