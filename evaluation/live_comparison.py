@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import exp, lgamma, log
 from typing import Any
 
@@ -44,18 +44,7 @@ class LiveComparison:
     """Number of won requests until then."""
 
     def to_wire(self) -> dict[str, Any]:
-        return {
-            "a": self.a,
-            "b": self.b,
-            "shared": self.shared,
-            "different": self.different,
-            "wins": self.wins,
-            "ties": self.ties,
-            "e_value": round(self.e_value, 4),
-            "stops_at": STOPS_AT,
-            "better": self.better,
-            "decided_after": self.decided_after,
-        }
+        return {**asdict(self), "e_value": round(self.e_value, 4), "stops_at": STOPS_AT}
 
     @property
     def verdict(self) -> str:
