@@ -160,7 +160,9 @@ def test_a_stopped_child_with_a_stale_heartbeat_is_restarted(lines: Lines) -> No
     assert "worker hangs: no heartbeat" in lines.of("chorale")[0]
 
 
-def test_a_child_waits_for_those_of_level_0_to_take_messages_and_not_until_they_are_ready(lines: Lines) -> None:
+def test_a_child_waits_for_those_of_level_0_to_take_messages_and_not_until_they_are_ready(
+    lines: Lines,
+) -> None:
     starting = Heartbeat("redis", 0.0, is_ready=False)
     beats = {"redis": starting}
     children = [Child("redis", SLEEP, level=0), Child("http", SLEEP, level=2, beats=False)]
