@@ -1,0 +1,17 @@
+"""What the package `chorale_client` exports."""
+
+from __future__ import annotations
+
+import chorale_client
+
+from tests.support.new_process import imported
+
+
+def test_the_package_has_every_name_that_it_lists() -> None:
+    named = {name: getattr(chorale_client, name).__name__ for name in chorale_client.__all__}
+    assert all(name == its_own for name, its_own in named.items())
+    assert {*chorale_client.__all__} <= {*dir(chorale_client)}
+
+
+def test_a_program_that_needs_one_module_of_the_client_does_not_import_the_others() -> None:
+    assert imported("import chorale_client.wire_names", "celery kombu pydantic redis") == []
