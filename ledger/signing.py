@@ -50,10 +50,8 @@ class Signer:
             shared = cast("bytes | None", self._client.get(SIGNING))
             if shared is None:
                 mine = self._keys[0] if self._keys else secrets.token_bytes(KEY_BYTES)
-                trip = self._client.pipeline(transaction=True)
-                trip.set(SIGNING, mine, nx=True)
-                trip.get(SIGNING)
-                shared = cast(bytes, trip.execute()[1])
+                # No pipeline: its errors show the arguments of a command.
+                shared = cast("bytes | None", self._client.set(SIGNING, mine, nx=True, get=True)) or mine
             # The key before is kept: another process may have signed with it just now.
             self._keys = (shared, *[key for key in self._keys if key != shared][:1])
             self._read_at_s = time.monotonic()

@@ -10,6 +10,7 @@ from chorale_client import Request
 from chorale_client.keys import entry_key
 from chorale_client.request_factory import request_json
 from redis import Redis
+from redis.exceptions import RedisError
 
 from ledger.protocol import BranchDispatch, Chord
 from ledger.signing import Signer
@@ -103,6 +104,20 @@ def test_a_process_that_starts_while_redis_is_full_signs_with_the_key_that_is_th
             new = Signer(client)
             assert new.verifies(mac, b"a")
             assert new.sign(b"a") == mac
+
+
+def test_a_full_redis_that_lacks_the_key_makes_no_error_that_shows_it(
+    own_redis_server: RedisServer,
+) -> None:
+    """An error of a pipeline has the arguments of its commands, and once the log had the key."""
+    with own_redis_server.client() as client:
+        signer = Signer(client)
+        signer.sign(b"a")
+        client.flushall()
+        with full(own_redis_server), pytest.raises(RedisError) as refused:
+            signer.keep()
+    assert signer._keys[0].decode(errors="replace") not in str(refused.value)
+    assert str(refused.value).startswith("command not allowed")
 
 
 def test_a_process_that_started_after_redis_was_emptied_is_believed(

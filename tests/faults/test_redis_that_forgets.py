@@ -1,0 +1,147 @@
+"""Redis forgets what it was given while everything runs: it is full, it evicts any key, it is emptied, or it starts again empty.
+
+Each caller has an answer or an error with a name in time, what was handed in is done or said to be unknown, and the pipeline goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from chorale_client import Answer
+from chorale_client.errors import ChoraleError, UnknownRequest
+from chorale_client.wire_names import QUEUE_BULK, QUEUE_INDEX
+from redis.exceptions import RedisError
+
+from tests.support.command_line import in_process
+from tests.support.faults.serving import QUEUES, nobody_has_ended, serving
+from tests.support.faults.waiting import is_whole
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.slow
+
+CALLERS, REQUESTS = 4, 40
+LINES = 20
+FILLER = "filler:"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[RunningPipeline]:
+    with serving((*QUEUES, QUEUE_INDEX, QUEUE_BULK)) as pipeline:
+        yield pipeline
+
+
+@pytest.fixture
+def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
+    """Yields the pipeline; checks afterwards that the same processes answer, index and do jobs."""
+    yield running
+    for name, value in {"maxmemory": "0", "maxmemory-policy": "noeviction"}.items():
+        running.redis.config_set(name, value)
+    until(lambda: is_whole(running))
+    nobody_has_ended(running)
+    client = running.client()
+    ticket = client.upsert("after", [{"id": str(time.time_ns()), "text": "Bread is baked."}])
+    assert client.wait_visible(ticket, wait_s=30).added == 1
+    assert client.jobs.submit(["who bakes bread?"], namespace="after").wait(60).outcome == "completed"
+
+
+def evicts(pipeline: RunningPipeline, done: threading.Event) -> None:
+    """Redis has room for some requests, and another program fills it."""
+    pipeline.redis.config_set("maxmemory-policy", "allkeys-lru")
+    pipeline.redis.config_set("maxmemory", pipeline.redis.info("memory")["used_memory"] + 2_000_000)
+    number = 0
+    while not done.wait(0.002):
+        number += 1
+        with suppress(RedisError):
+            pipeline.redis.set(f"{FILLER}{number % 500}", b"x" * 20_000)
+
+
+def fills(pipeline: RunningPipeline, done: threading.Event) -> None:
+    """Redis is full for half of the time."""
+    while not done.wait(0.3):
+        pipeline.redis.config_set("maxmemory", "1mb")
+        done.wait(0.3)
+        pipeline.redis.config_set("maxmemory", "0")
+
+
+def empties(pipeline: RunningPipeline, done: threading.Event) -> None:
+    while not done.wait(0.7):
+        pipeline.redis.flushall()
+
+
+def starts_again_empty(pipeline: RunningPipeline, done: threading.Event) -> None:
+    while not done.wait(1):
+        pipeline.server.kill()
+        pipeline.server.start()
+
+
+def outcome(do: Callable[[], Any]) -> Any:
+    try:
+        return do()
+    except ChoraleError as error:
+        return error
+
+
+@pytest.mark.parametrize("forgets", [evicts, fills, empties, starts_again_empty])
+def test_each_caller_has_an_answer_or_an_error_with_a_name_and_nothing_is_lost_without_a_word(
+    whole: RunningPipeline, forgets: Callable[[RunningPipeline, threading.Event], None]
+) -> None:
+    client, done = whole.client(), threading.Event()
+    thread = threading.Thread(target=forgets, args=(whole, done))
+
+    def ask(number: int) -> Answer | ChoraleError:
+        found: Answer | ChoraleError = outcome(
+            lambda: whole.client().retrieve(f"bread {number}", cache="bypass", timeout_s=3)
+        )
+        return found
+
+    thread.start()
+    try:
+        with ThreadPoolExecutor(CALLERS) as callers:
+            asked = callers.map(ask, range(REQUESTS))
+            tickets = [
+                outcome(
+                    lambda name=f"{forgets.__name__}{at}": client.upsert(
+                        "docs", [{"id": name, "text": "Bread."}]
+                    )
+                )
+                for at in range(10)
+            ]
+            job = outcome(lambda: client.jobs.submit(["who bakes bread?"] * LINES, namespace="default"))
+            answers = [*asked]
+    finally:
+        done.set()
+        thread.join()
+    # Those that the deadline has ended say so; an answer names what it lacks.
+    assert all(
+        answer.degraded for answer in answers if isinstance(answer, Answer) and answer.status != "complete"
+    )
+    whole.redis.config_set("maxmemory", "0")
+    handed_in = [ticket for ticket in tickets if isinstance(ticket, str)]
+    with ThreadPoolExecutor(len(tickets)) as waiting:
+        for told in waiting.map(
+            lambda ticket: outcome(lambda: client.wait_visible(ticket, wait_s=30)), handed_in
+        ):
+            assert isinstance(told, UnknownRequest) or told.is_whole, told
+    if not isinstance(job, ChoraleError):
+        ended = job.wait(60)
+        assert sum(ended.counts.values()) == LINES, ended
+
+
+def test_the_doctor_names_a_redis_that_evicts_and_one_that_is_nearly_full(running: RunningPipeline) -> None:
+    redis = running.redis
+    try:
+        redis.config_set("maxmemory-policy", "allkeys-lru")
+        redis.config_set("maxmemory", redis.info("memory")["used_memory"])
+        said = in_process("doctor", **running.environment).stdout
+        assert "Redis may evict requests and answers (maxmemory-policy allkeys-lru)" in said
+        assert "of its memory; when it is full it refuses requests" in said
+    finally:
+        redis.config_set("maxmemory", "0")
+        redis.config_set("maxmemory-policy", "noeviction")
