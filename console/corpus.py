@@ -16,17 +16,18 @@ from api.problems import not_found
 from api.rules import RuleSet, get_rules
 from console.pages import Page, Visit
 from console.recorded import number_of
-from console.search import namespaces_of
+from console.search import page_of_namespaces
 from records.keys.grant import with_forced_filters
 
 CALL_S = 1.0
+PAGE = 100
 READERS = ("search:run", "search:read", "documents:write")
 
 
 async def show(visit: Visit) -> dict[str, Any]:
     """`namespaces` is None if no sweeper says them in time."""
-    known = await namespaces_of(visit)
-    return {"namespaces": None if known is None else [namespace.model_dump() for namespace in known]}
+    page = await page_of_namespaces(visit, PAGE, visit.parameters.get("after", ""))
+    return {"namespaces": None, "next": None} if page is None else page.model_dump()
 
 
 async def show_namespace(visit: Visit) -> dict[str, Any]:

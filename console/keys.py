@@ -10,10 +10,12 @@ from typing import Any
 
 from anyio import to_thread
 
+from api.timestamps import cursor_after, read_cursor
 from console.pages import Page, Visit, fields_of
 from records.keys import changes
 from records.keys.key_store import Key, key_prefix
 
+PAGE = 100
 LIMITS = {
     "max_top_k": "{:g} hits of a question",
     "max_depth": "{:g} documents of a branch",
@@ -24,13 +26,16 @@ LIMITS = {
 
 
 async def show(visit: Visit) -> dict[str, Any]:
-    """Raises Forbidden for another key than the operator's."""
+    """Raises Forbidden for another key than the operator's, and Problem for a wrong page."""
     visit.session.grant.require_operators()
-    keys = await to_thread.run_sync(visit.services.keys.list)
+    after = read_cursor(visit.parameters.get("after"))
+    keys = await to_thread.run_sync(lambda: visit.services.keys.list(PAGE + 1, after=after))
+    more = keys[PAGE - 1] if len(keys) > PAGE else None
     latest = await to_thread.run_sync(changes.last, visit.services.database, 20)
     now_ms = time.time_ns() // 1_000_000
     return {
-        "keys": [key_view(key, now_ms) for key in keys],
+        "keys": [key_view(key, now_ms) for key in keys[:PAGE]],
+        "next": None if more is None else cursor_after(more.created_at_ms, more.key_id),
         "changes": [asdict(change) for change in latest],
         "own": visit.session.grant.key_id,
     }

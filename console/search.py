@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from api.feedback import record, recorded_row
 from api.limits import count_cost
-from api.namespaces import ShownNamespace, list_namespaces
+from api.namespaces import NamespaceList, list_namespaces
 from console.calls import calls_of
 from console.charts import fused_score, rank_chart, score_bars
 from console.pages import Page, Visit, fields_of
@@ -46,8 +46,8 @@ MEANINGS = {0: "does not fit", 1: "touches it", 2: "helps", 3: "is the answer"}
 
 async def show(visit: Visit) -> dict[str, Any]:
     """Searches when the address has a question."""
-    known = await namespaces_of(visit)
-    names = None if known is None else [namespace.name for namespace in known]
+    known = await page_of_namespaces(visit)
+    names = None if known is None else [namespace.name for namespace in known.namespaces]
     given = {name: visit.parameters.get(name, "") for name in PARAMETERS}
     data: dict[str, Any] = {
         "form": given | {"namespace": given["namespace"] or next(iter(names or ()), "")},
@@ -117,13 +117,12 @@ async def grade(visit: Visit, form: Mapping[str, str]) -> str:
     return f"/search?{urlencode({**shown, 'request': request_id})}"
 
 
-async def namespaces_of(visit: Visit) -> Sequence[ShownNamespace] | None:
+async def page_of_namespaces(visit: Visit, limit: int = 1_000, after: str = "") -> NamespaceList | None:
     """Those that the key may search; None if no sweeper says them in time."""
     with move_on_after(NAMESPACES_S):
-        listed = await to_thread.run_sync(
-            list_namespaces, visit.session.grant, visit.services, abandon_on_cancel=True
+        return await to_thread.run_sync(
+            list_namespaces, visit.session.grant, visit.services, limit, after, abandon_on_cancel=True
         )
-        return listed.namespaces
     return None
 
 

@@ -130,12 +130,15 @@ def create(
 
 
 @keys.command("list")
-def list_(as_json: AsJson = False) -> None:
-    """List the keys with their rights and when they were last used; never the keys themselves."""
+def list_(
+    n: Annotated[int, typer.Argument(metavar="[N]", min=1, max=100_000, help="Number of keys.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """List the last keys, newest first, with their rights and when they were last used; never the keys themselves."""
     import time
 
     with _open() as store:
-        listed = store.list()
+        listed = store.list(n)
     now_ms = time.time_ns() // 1_000_000
     table = _table(listed, now_ms) if listed else "there are no keys yet: `chorale keys create` makes one"
     print_result({"keys": [_fields(key, now_ms) for key in listed]}, table, as_json=as_json)
@@ -171,7 +174,7 @@ def webhook_secret(key: KeyArgument) -> None:
 
     key_id = _id_in(key)
     with _open() as store:
-        if key_id not in {listed.key_id for listed in store.list()}:
+        if not store.has(key_id):
             raise no_key(key_id)
     secret = secret_of_key(find_installation().settings, key_id)
     if secret is None:

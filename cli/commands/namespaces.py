@@ -25,10 +25,16 @@ Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME")]
 
 
 @namespaces.command("list")
-def list_(as_json: AsJson = False) -> None:
-    """List the namespaces with their counts and corpus generation."""
+def list_(
+    n: Annotated[
+        int, typer.Argument(metavar="[N]", min=1, max=100_000, help="Number of namespaces.")
+    ] = 1_000,
+    after: Annotated[str, typer.Option(metavar="NAME", help="Begin after this name.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List the namespaces by name, with their counts and corpus generation."""
     installation = find_installation(has_structlog=False)
-    states = installation.corpus.namespaces()
+    states = [state for state in installation.corpus.namespaces() if state.name > after][:n]
     in_redis = published(installation, [state.name for state in states])
     found = [namespace_fields(state, in_redis.get(state.name)) for state in states]
     table = namespaces_table(found, has_redis=installation.redis is not None)

@@ -113,7 +113,7 @@ def own_key(settings: Settings) -> Path | None:
     if file.exists():
         return file
     with closing(KeyStore(upgraded_database(settings, "keys", KeysUnavailable))) as store:
-        if store.list():
+        if store.list(1):
             return None
         scopes = frozenset({"search:run", "search:read", "audit:read"})
         grant = Grant(key_id="", tenant="", namespaces=None, scopes=scopes)

@@ -18,7 +18,7 @@ from typing import Any
 from chorale_client.filters import check_filters
 from chorale_client.request import check_namespace
 from chorale_client.tenants import check_tenant
-from sqlalchemy import Connection, Engine, Row, func, insert, inspect, select, update
+from sqlalchemy import Connection, Engine, Row, and_, func, insert, inspect, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from models.errors import ServiceError, WrongDeclaration
@@ -220,11 +220,19 @@ class KeyStore:
             return None
         return cached.grant
 
-    def list(self) -> Sequence[Key]:
-        """Every key, the newest first, with revoked and expired ones."""
+    def list(self, count: int, *, after: tuple[int, str] | None = None) -> Sequence[Key]:
+        """The newest keys, newest first, with revoked and expired ones; with `after` those that follow the key with this
+        `created_at_ms` and id."""
+        created, key_id = keys.c.created_at_ms, keys.c.key_id
+        newest = select(*_COLUMNS).order_by(created.desc(), key_id).limit(count)
+        if after is not None:
+            newest = newest.where(or_(created < after[0], and_(created == after[0], key_id > after[1])))
         with self._using() as connection:
-            rows = connection.execute(select(*_COLUMNS).order_by(keys.c.created_at_ms.desc(), keys.c.key_id))
-            return [Key(**_values(row, Key)) for row in rows]
+            return [Key(**_values(row, Key)) for row in connection.execute(newest)]
+
+    def has(self, key_id: str) -> bool:
+        """Whether there is this key, in whatever state."""
+        return self._read(key_id).key is not None
 
     def revoke(self, key_id: str) -> None:
         """End a key.  A process that has just used it may accept it for CACHED_FOR_S more.  Raises NoSuchKey."""

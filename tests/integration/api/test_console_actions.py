@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from console import keys
 from console.jobs import actions_of, shares
 from records.jobs.job import Job
 from records.keys.grant import SCOPES
@@ -184,6 +185,19 @@ def test_the_operator_sees_what_each_key_may_do_and_revokes_one(api: HttpApi) ->
             until(lambda: revoked.get("/v1/namespaces").status_code == 401, 30)
         assert changes_of(operator)[0] == ("revoke key", key_id)
         assert operator.post("/console/keys", data=form | {"key": "unknown"}).status_code == 404
+
+
+def test_keys_are_shown_page_by_page(api: HttpApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "PAGE", 2)
+    with visitor(api) as operator:
+        made = {parts_of(api.key("paged"))[0] for _ in range(3)}
+        seen, page = list[str](), {"next": None}
+        while page["next"] or not seen:
+            page = operator.get("/console/keys.json", params={"after": page["next"]} if seen else {}).json()
+            assert len(page["keys"]) <= 2
+            seen += [key["key_id"] for key in page["keys"]]
+        assert made <= {*seen}
+        assert len({*seen}) == len(seen)
 
 
 def test_an_operator_sees_and_steers_the_jobs_of_the_command_line_which_no_other_key_sees(

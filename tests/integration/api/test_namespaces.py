@@ -63,6 +63,19 @@ def test_namespaces_are_listed_shown_and_deleted(acme: httpx.Client) -> None:
     assert acme.delete("/v1/namespaces/to-delete").status_code == 404
 
 
+def test_namespaces_are_listed_page_by_page(acme: httpx.Client) -> None:
+    for name in ("page-a", "page-b"):
+        upsert(acme, name)
+    whole = acme.get("/v1/namespaces").json()
+    names, page = list[str](), {"next": ""}
+    while page["next"] is not None:
+        page = acme.get("/v1/namespaces", params={"limit": 1, "after": page["next"]}).json()
+        names += [one["name"] for one in page["namespaces"]]
+    assert (names, whole["next"]) == ([one["name"] for one in whole["namespaces"]], None)
+    assert len(names) >= 2
+    assert names == sorted(names)
+
+
 def test_a_key_lists_its_namespaces_alone_and_deletes_none(api: HttpApi, acme: httpx.Client) -> None:
     upsert(acme, "secret")
     with api.client("globex", scopes=WRITER, namespaces=frozenset({"default", "new"})) as globex:

@@ -88,7 +88,7 @@ def test_a_wrong_an_unknown_an_expired_and_a_revoked_key_are_the_same(store: Key
     assert store.find(made.text) is None
     store.revoke(other.key_id)
     assert store.find(other.text) is None
-    assert {key.state(clock.now_ms) for key in store.list()} == {"expired", "revoked"}
+    assert {key.state(clock.now_ms) for key in store.list(10)} == {"expired", "revoked"}
     with pytest.raises(NoSuchKey, match="no key 'nothing'"):
         store.revoke("nothing")
 
@@ -139,7 +139,7 @@ def test_the_last_use_is_known_to_the_minute(store: KeyStore, clock: Clock) -> N
     made = store.create(GRANT)
 
     def used_at_ms() -> int | None:
-        return store.list()[0].used_at_ms
+        return store.list(10)[0].used_at_ms
 
     assert used_at_ms() is None
     store.find("chorale_" + made.key_id + "_" + "b" * 43)
@@ -161,8 +161,8 @@ def test_the_secret_is_nowhere_in_the_database(store: KeyStore, database_url: st
     made = store.create(GRANT, name="website")
     secret = (parts_of(made.text) or ("", ""))[1]
     store.find(made.text)
-    assert secret not in repr(store.list())
-    assert made.hashed not in repr(store.list())
+    assert secret not in repr(store.list(10))
+    assert made.hashed not in repr(store.list(10))
     engine = open_database(database_url)
     with engine.connect() as connection:
         rows = repr(connection.execute(key_table.select()).all())
@@ -191,7 +191,7 @@ def test_wrong_rights_are_refused_by_name(store: KeyStore, changed: dict[str, An
     with pytest.raises(WrongDeclaration) as raised:
         store.create(replace(GRANT, **changed))
     assert says in str(raised.value)
-    assert store.list() == []
+    assert store.list(10) == []
 
 
 def test_a_database_that_is_away_is_no_wrong_key(tmp_path: Path) -> None:
