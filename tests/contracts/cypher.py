@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreTimeout
+from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreTimeout, UnknownNamespace
 from models.hits import Ranking
 from search.protocol import RunsCypher, Search
 
@@ -20,6 +20,9 @@ _HOSTILE = [
     "`}) RETURN 1 //",
     r"\u0027 SET page.x = 1 //",
     "$question {}",
+    "x\nMATCH (y) DETACH DELETE y\r\nRETURN 1 AS id\u2028//",
+    "*/ UNION MATCH (page) RETURN page.id AS id /*",
+    "CALL { MATCH (page) SET page.x = 1 } IN TRANSACTIONS; LOAD CSV FROM 'file:///etc/passwd' AS id RETURN id",
 ]
 
 
@@ -91,6 +94,15 @@ class CypherContract(ABC):
         )
         assert self.ask(store, "", values) == [[]]
         assert self.ask(store, named, {**values, "question": text.translate(_WITHOUT_IDS)}) == [[]]
+        assert self.ask(store) == [["a", "b", "c"]]
+
+    @pytest.mark.parametrize("text", _HOSTILE)
+    def test_cypher_in_a_namespace_is_a_name(self, store: RunsCypher, text: str) -> None:
+        try:
+            found = self.ask(store, namespace=text)
+        except UnknownNamespace:
+            found = [[]]
+        assert found == [[]]
         assert self.ask(store) == [["a", "b", "c"]]
 
     @pytest.mark.parametrize(

@@ -116,6 +116,7 @@ def test_the_callers_entities_replace_those_of_the_text(graph: OneProcess) -> No
         '"}) MATCH (x) DETACH DELETE x //"',
         "`}) RETURN 1 UNION MATCH (x:Document) RETURN x.id AS id //",
         "$question \\u0027 {} [] \\",
+        "\"x\nMATCH (y) DETACH DELETE y\r\nRETURN 1 AS id\" 'UNION CALL { MATCH (z) SET z.x = 1 }'",
     ],
 )
 def test_cypher_in_a_question_an_entity_or_a_filter_is_a_value_and_nothing_else(
