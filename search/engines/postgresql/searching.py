@@ -30,14 +30,33 @@ _MOST_CANDIDATES = 1_000
 """Of pgvector's graph."""
 _SHOWN = "passage_id, document_id, {score}, source_type, published_at, content_hash, near_duplicate_group"
 
-# With ties, so that equal passages are ordered by their ids wherever the ranking is cut.
+RARE_SHARE = 0.3
+"""The rarest words of a question, up to this share of its postings, are read first."""
+
+# No passage gets more than its weight from a word.  Where the frequent words together weigh less than the last of the best
+# passages by the rare words has (`least`), a passage without a rare word is not among the best, and the frequent words are looked up
+# for those passages alone that may still be among them (MaxScore: Turtle and Flood, Information Processing & Management 31(6), 1995).
+# Otherwise every posting is read.  With ties, so that equal passages are ordered by their ids wherever the ranking is cut.
 _TEXT = f"""
-    WITH question AS MATERIALIZED (
-        SELECT term, {{of_passage}} AS weight, {{of_document}} AS whole_weight
+    WITH {{allowed}} question AS MATERIALIZED (
+        SELECT term, {{of_passage}} AS weight, {{of_document}} AS whole_weight,
+            sum(passages) OVER (ORDER BY passages, term) <= {{rare_share}} * sum(passages) OVER () AS is_rare
         FROM unnest(%s::text[], %s::float8[]) AS question(word, asked) JOIN {{terms}} USING (word)
+    ), rare AS MATERIALIZED (
+        SELECT rid, {{score}} AS score FROM question JOIN {{postings}} USING (term) WHERE is_rare {{allowing}} GROUP BY rid
+    ), bound AS MATERIALIZED (
+        SELECT least, most FROM (SELECT sum(weight) AS most FROM question WHERE NOT is_rare) AS frequent,
+            (SELECT score - 2e-{TEXT_DECIMALS} AS least FROM rare ORDER BY score DESC OFFSET %s LIMIT 1) AS last
+        WHERE most < least
+    ), unrounded AS (
+        SELECT rid, rare.score + coalesce((
+            SELECT {{score}} FROM question JOIN {{postings}} AS p USING (term) WHERE NOT is_rare AND p.rid = rare.rid
+        ), 0) AS score FROM rare, bound WHERE rare.score + most >= least
+        UNION ALL
+        SELECT rid, {{score}} FROM question JOIN {{postings}} USING (term)
+        WHERE NOT EXISTS (SELECT FROM bound) {{allowing}} GROUP BY rid
     ), scored AS (
-        SELECT rid, round({{score}} * 1e{TEXT_DECIMALS}) / 1e{TEXT_DECIMALS} AS score
-        FROM question JOIN {{postings}} USING (term) {{where}} GROUP BY rid
+        SELECT rid, round(score * 1e{TEXT_DECIMALS}) / 1e{TEXT_DECIMALS} AS score FROM unrounded
     ), best AS MATERIALIZED (
         SELECT rid, score, did, passage_id FROM (
             SELECT * FROM scored ORDER BY score DESC FETCH FIRST %s ROWS WITH TIES
@@ -51,6 +70,7 @@ _TEXT = f"""
     SELECT {_SHOWN.format(score="score")}, coalesce(whole, 0)
     FROM best JOIN {{documents}} USING (did) LEFT JOIN whole USING (did)
 """
+_ALLOWED = "allowed AS (SELECT rid FROM {{passages}} JOIN {{documents}} USING (did) WHERE {}),"
 _COSINE = f"round(-distance * 1e{COSINE_DECIMALS}) / 1e{COSINE_DECIMALS} + 0"
 _VECTORS = f"""
     SELECT {_SHOWN.format(score=_COSINE)} FROM (
@@ -141,20 +161,19 @@ def _scored(
 ) -> tuple[list[Hit], dict[str, float]]:
     """The best passages, with all that are as good as the last one, and the scores of their documents."""
     terms = question_terms(text, searched.index.manifest.language)
-    tables, where = searched.tables, ""
-    if allowed is not None:
-        where = "WHERE rid IN (SELECT rid FROM {passages} JOIN {documents} USING (did) WHERE {allowed})"
+    tables = searched.tables
     statement = tables.sql(
         _TEXT,
-        where=where,
-        allowed=allowed.sql if allowed else "",
+        rare_share=str(RARE_SHARE),
+        allowed=_ALLOWED.format(allowed.sql) if allowed else "",
+        allowing="AND rid IN (SELECT rid FROM allowed)" if allowed else "",
         of_passage=_weight("passages", tables.passages),
         of_document=_weight("documents", tables.documents),
         score=_score(tables.passage_words, tables.passages),
         whole_score=_score(tables.document_words, tables.documents),
     )
     counts = [float(count) for count in terms.values()]
-    values = (list(terms), counts, *(allowed.values if allowed else ()), limit)
+    values = (*(allowed.values if allowed else ()), list(terms), counts, max(0, limit - 1), limit)
     rows = searched.session.execute(statement, values).fetchall()
     hits = [Hit(*row) for *row, _ in rows]
     return hits, {hit.document_id: row[-1] for hit, row in zip(hits, rows, strict=True)}
