@@ -98,6 +98,8 @@ class Settings(BaseModel):
     documents_url: str | None = Field(None, repr=False)
     """SQLAlchemy URL of the documents. Not set: `CHORALE_DATABASE_URL`, else `CHORALE_AUDIT_URL` if that is PostgreSQL, else SQLite
     in `home/documents.db`."""
+    shared_documents: bool = False
+    """Several [cells](../operate.md#cells), each with a Redis of its own, have the same documents."""
     pipeline_file: Path | None = None
     """The pipeline file, TOML or YAML. Not set: `config/pipeline.toml`."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chorale_client.answer import Answer, Hit
     from chorale_client.asynchronous.client import AsyncChorale, AsyncHandle
+    from chorale_client.cells import Cells
     from chorale_client.client import Chorale, Handle
     from chorale_client.errors import (
         ChoraleError,
@@ -33,6 +34,7 @@ __all__ = [
     # Asking
     "AsyncChorale",
     "AsyncHandle",
+    "Cells",
     "Chorale",
     "Event",
     "Handle",
@@ -67,6 +69,7 @@ __all__ = [
 _MODULES = {
     "answer": ("Answer", "Hit"),
     "asynchronous.client": ("AsyncChorale", "AsyncHandle"),
+    "cells": ("Cells",),
     "client": ("Chorale", "Handle"),
     "events": ("Event",),
     "index_tickets": ("Indexed",),

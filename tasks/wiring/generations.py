@@ -6,6 +6,7 @@ Answers are cached under the generation that Redis has, so the copy must not dif
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import cast
@@ -18,6 +19,9 @@ from ledger import ledger_scripts
 from models.errors import ServiceError
 from search.documents.reading import Documents
 
+COMPARED_EVERY_S = 1.0
+"""How long a cell may answer from its cache after another cell has changed the documents."""
+
 
 class Generations:
     """Thread-safe."""
@@ -29,13 +33,17 @@ class Generations:
         *,
         is_in_file: bool,
         has_documents: bool = True,
+        others_write: bool = False,
     ) -> None:
         """`is_in_file`: whether the only store is in files of this machine.  A server would take too long to answer a planner.
-        Without `has_documents` no store takes documents, and every namespace has generation 0."""
+        Without `has_documents` no store takes documents, and every namespace has generation 0.  With `others_write` a change of
+        the corpus may be published in another Redis, so the copy is compared again and again."""
         self._has_documents = has_documents
         self._redis = redis
         self._documents = documents
         self._is_in_file = is_in_file
+        self._others_write = others_write
+        self._compared_at_s: dict[str, float] = {}
         self.agreed: dict[str, int] = {}
         """For each namespace, the last generation on which Redis and corpus agreed."""
         self._comparing = threading.Lock()
@@ -61,13 +69,20 @@ class Generations:
             agreed = self.agreed.get(namespace)
             if copied >= agreed if agreed is not None else not self._is_in_file:
                 self.agreed[namespace] = copied
+                since_s = time.monotonic() - self._compared_at_s.get(namespace, 0.0)
+                if self._others_write and since_s > COMPARED_EVERY_S:
+                    self._begin_to_compare(namespace, copied)
                 return copied
         if self._is_in_file:
             return self._compared(namespace, copied)
-        # In a thread, for the next request: a database that does not answer must not delay this one.
-        if self._comparing.acquire(blocking=False):
-            threading.Thread(target=self._compare_aside, args=(namespace, copied), daemon=True).start()
+        self._begin_to_compare(namespace, copied)
         return None
+
+    def _begin_to_compare(self, namespace: str, copied: int | None) -> None:
+        """In a thread, for the next request: a database that does not answer must not delay this one."""
+        if self._comparing.acquire(blocking=False):
+            self._compared_at_s[namespace] = time.monotonic()
+            threading.Thread(target=self._compare_aside, args=(namespace, copied), daemon=True).start()
 
     def rise_beyond(self, namespace: str) -> None:
         """Raise the generation of a corpus above the copy in Redis, under which readers have cached answers.

@@ -1,0 +1,112 @@
+"""Several cells as one service: each is a Redis with workers and a sweeper of its own, and all search the same documents.
+
+A cell that cannot be reached costs the requests that it has accepted.  New requests go to the other cells.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar, Unpack
+
+from chorale_client.answer import Answer
+from chorale_client.client import Chorale, Handle
+from chorale_client.errors import InvalidRequest, ServiceUnavailable, UnknownRequest, safe_repr
+from chorale_client.ledger import SHORTEST_S
+from chorale_client.request import Request, check_identifier
+from chorale_client.request_factory import Questions, RequestOptions, make_request
+
+T = TypeVar("T")
+
+AVOIDED_FOR_S = 2.0
+"""New requests avoid a cell for this time after it could not be reached."""
+_NAME = re.compile(r"[a-z0-9]{1,16}")
+
+
+class Cells:
+    """Sends each request to one of the cells, whose clients are given by name; an id ends with a dot and the name of its cell.
+
+    Equal questions go to the same cell while it can be reached: there they are cached, and searched once.  Threads may share it.
+    Raises ValueError for a wrong name, and without a cell.
+    """
+
+    def __init__(self, cells: Mapping[str, Chorale]) -> None:
+        if not cells:
+            raise ValueError("there is no cell")
+        for name in cells:
+            if not _NAME.fullmatch(name):
+                raise ValueError(
+                    f"a cell's name is 1-16 lower-case letters and digits; not {safe_repr(name)}"
+                )
+        self._cells = dict(cells)
+        self._avoided_until_s: dict[str, float] = {}
+
+    def retrieve(self, questions: Questions, **options: Unpack[RequestOptions]) -> Answer:
+        """As `Chorale.retrieve`.  Raises ServiceUnavailable if no cell can be reached in time, or the one that has accepted the
+        request is lost."""
+        return self.ask(make_request(questions, **options))
+
+    def ask(self, request: Request) -> Answer:
+        """Like `retrieve`, for a request of `make_request`."""
+        return self._at_the_first(request, Chorale.ask)
+
+    def send(self, questions: Questions, **options: Unpack[RequestOptions]) -> str:
+        """As `Chorale.send`."""
+        return self.submit_request(make_request(questions, **options)).id
+
+    def submit_request(self, request: Request) -> Handle:
+        """As `Chorale.submit_request`."""
+        return self._at_the_first(request, Chorale.submit_request)
+
+    def of(self, request_id: str) -> Chorale:
+        """The client of the cell that has this request: `cells.of(id).answer(id)`.  Raises UnknownRequest."""
+        name = request_id.rpartition(".")[2]
+        if name not in self._cells:
+            raise UnknownRequest(
+                request_id, f"it ends with no cell's name; there are: {', '.join(self._cells)}"
+            )
+        return self._cells[name]
+
+    def writer(self, namespace: str) -> Chorale:
+        """The client of the one cell that takes the documents of a namespace, since only one cell knows their order."""
+        return self._cells[min(self._cells, key=lambda name: _place(name, namespace))]
+
+    def close(self) -> None:
+        for cell in self._cells.values():
+            cell.close()
+
+    def _at_the_first(self, request: Request, do: Callable[[Chorale, Request], T]) -> T:
+        """What the first cell that can be reached does with the request."""
+        begun_s, names = time.monotonic(), self._order(request)
+        for name in names:
+            left_s = request.timeout_s - (time.monotonic() - begun_s)
+            rest = {"timeout_s": max(left_s, SHORTEST_S)} if name != names[0] else {}
+            try:
+                return do(self._cells[name], _named(request, name, **rest))
+            except ServiceUnavailable:
+                self._avoided_until_s[name] = time.monotonic() + AVOIDED_FOR_S
+                if name == names[-1] or time.monotonic() - begun_s > request.timeout_s:
+                    raise
+        raise AssertionError("the last cell has answered or raised")
+
+    def _order(self, request: Request) -> list[str]:
+        """The names of the cells, those that are avoided last.  Without one of them only its own share of the requests moves."""
+        now_s, asked = time.monotonic(), request.model_dump_json(include={"namespace", "questions"})
+        return sorted(
+            self._cells, key=lambda name: (self._avoided_until_s.get(name, 0) > now_s, _place(name, asked))
+        )
+
+
+def _named(request: Request, name: str, **rest: float) -> Request:
+    try:
+        request_id = check_identifier(f"{request.request_id}.{name}")
+    except ValueError as error:
+        raise InvalidRequest(f"request_id: {error}") from None
+    return request.model_copy(update={"request_id": request_id, **rest})
+
+
+def _place(name: str, of: str) -> bytes:
+    """Rendezvous hashing: the cell with the least hash is the first."""
+    return hashlib.sha256(f"{name} {of}".encode()).digest()
