@@ -9,16 +9,56 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from statistics import median
 from typing import Self
 
-from tests.machines.asking import LATE_S, Asked
+from tests.machines.asking import Asked
 from tests.machines.podman import ROOT
 
 ANSWERS = frozenset({"complete", "degraded"})
 
 
-class Caller:
-    """A context manager: asks until its end, which waits for the last answer; then `asked` has all."""
+class _Program:
+    """A program of this folder on a host, until the end of the block; then `lines` is what it printed."""
+
+    def __init__(self, enter: Sequence[str], redis_url: str, module: str, *words: object) -> None:
+        self.lines: list[str] = []
+        path = os.pathsep.join([str(ROOT / "client"), str(ROOT)])
+        self._call = [*enter, "env", f"PYTHONPATH={path}", f"CHORALE_REDIS_URL={redis_url}", sys.executable]
+        self._call += ["-m", f"tests.machines.{module}", *map(str, words)]
+        self._process: subprocess.Popen[str] | None = None
+        self._printed = tempfile.TemporaryFile("w+")  # noqa: SIM115  # a pipe would be full before all have ended
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            self._call, stdin=subprocess.PIPE, stdout=self._printed, text=True, cwd=ROOT
+        )
+        return self
+
+    def has_begun(self) -> bool:
+        """Whether it has printed anything: a busy machine starts it late."""
+        return os.fstat(self._printed.fileno()).st_size > 0
+
+    def wait(self) -> None:
+        """Waits until the program ends by itself."""
+        assert self._process is not None
+        assert self._process.wait() == 0
+        self._printed.seek(0)
+        self.lines = list(self._printed)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        if kind is not None:
+            self._process.kill()
+        self._process.stdin.close()
+        if kind is None:
+            self.wait()
+        self._printed.close()
+
+
+class Caller(_Program):
+    """Asks until its end, or `most` times, and waits for the last answer."""
 
     def __init__(
         self,
@@ -29,39 +69,28 @@ class Caller:
         timeout_s: float,
         most: int = 1_000_000,
     ) -> None:
-        self.asked: list[Asked] = []
-        words = [str(word) for word in (per_second, timeout_s, most)]
-        path = os.pathsep.join([str(ROOT / "client"), str(ROOT)])
-        self._call = [*enter, "env", f"PYTHONPATH={path}", f"CHORALE_REDIS_URL={redis_url}", sys.executable]
-        self._call += ["-m", "tests.machines.asking", *words]
-        self._process: subprocess.Popen[str] | None = None
-        self._lines = tempfile.TemporaryFile("w+")  # noqa: SIM115  # a pipe would be full before all have ended
+        super().__init__(enter, redis_url, "asking", per_second, timeout_s, most)
 
-    def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            self._call, stdin=subprocess.PIPE, stdout=self._lines, text=True, cwd=ROOT
-        )
-        return self
-
-    def wait(self) -> None:
-        """Waits until all `most` requests have ended."""
-        assert self._process is not None
-        assert self._process.wait() == 0
-        self._lines.seek(0)
-        self.asked = [Asked(**json.loads(line)) for line in self._lines]
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        if kind is not None:
-            self._process.kill()
-        self._process.stdin.close()
-        if kind is None:
-            self.wait()
-        self._lines.close()
+    @property
+    def asked(self) -> list[Asked]:
+        return [Asked(**json.loads(line)) for line in self.lines]
 
     def outcomes(self) -> Counter[str]:
         return Counter(one.outcome for one in self.asked)
 
-    def late(self) -> list[Asked]:
-        return [one for one in self.asked if one.late_s > LATE_S]
+    def lateness(self) -> str:
+        """How late the last answers came: a record, since a busy machine makes any of them late."""
+        late_s = sorted(one.late_s for one in self.asked)
+        return f"{len(late_s)} requests; seconds after the deadline: median {median(late_s):.2f}, longest {late_s[-1]:.2f}"
+
+
+class Sender(_Program):
+    """Sends requests until its end, and then looks for all of them."""
+
+    def __init__(self, enter: Sequence[str], redis_url: str, *, replicas: int) -> None:
+        super().__init__(enter, redis_url, "sending", replicas)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """`sent`, `unsure` and `lost` requests."""
+        return dict(json.loads(self.lines[-1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -79,6 +80,11 @@ class Hosts:
         self._processes.append(process)
         return process
 
+    def kill(self, host: str) -> None:
+        """Kills every process on this host."""
+        for pid in self._run("ip", "netns", "pids", self._namespace(host)).split():
+            os.kill(int(pid), signal.SIGKILL)
+
     @contextmanager
     def cut_off(self, host: str) -> Iterator[None]:
         """Cuts the host off from the bridge."""
@@ -91,19 +97,19 @@ class Hosts:
     @contextmanager
     def lossy(self, host: str, share: float) -> Iterator[None]:
         """Loses this share of the packets that the host sends."""
-        rule = [
-            "OUTPUT",
-            "-o",
-            "eth0",
-            "-m",
-            "statistic",
-            "--mode",
-            "random",
-            "--probability",
-            str(share),
-            "-j",
-            "DROP",
-        ]
+        random = ("-m", "statistic", "--mode", "random", "--probability", str(share))
+        with self._dropping(host, *random):
+            yield
+
+    @contextmanager
+    def silent(self, host: str, to: str) -> Iterator[None]:
+        """Loses every packet that the host sends to this one."""
+        with self._dropping(host, "--destination", self.addresses[to]):
+            yield
+
+    @contextmanager
+    def _dropping(self, host: str, *packets: str) -> Iterator[None]:
+        rule = ["OUTPUT", "-o", "eth0", *packets, "-j", "DROP"]
         self._run(*self.enter(host), "iptables", "--append", *rule)
         try:
             yield
@@ -119,5 +125,5 @@ class Hosts:
     def _ip(self, *words: str) -> None:
         self._run("ip", *words)
 
-    def _run(self, *command: str) -> None:
-        subprocess.run(command, check=True, capture_output=True, text=True)
+    def _run(self, *command: str) -> str:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
