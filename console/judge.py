@@ -113,10 +113,12 @@ async def _question(
         store.grades_of, visit.services.database, question, visit.session.grant.key_id
     )
     answered = [hit.document_id for hit in row.questions[question.question].hits[:JUDGED_HITS]]
-    shown: Mapping[str, RecordedQuestion | None] = dict.fromkeys(answered) if documents is None else documents
+    listed: Mapping[str, RecordedQuestion | None] = (
+        dict.fromkeys(answered) if documents is None else documents
+    )
     hits, has_reader = [], True
-    for document_id in sorted(shown, key=lambda id_: _place(question, id_)):
-        of = shown[document_id] or question
+    for document_id in sorted(listed, key=lambda id_: _place(question, id_)):
+        of = listed[document_id] or question
         hit = kept.get((question.question, document_id))
         title: str | None = ""
         snippet: list[dict[str, Any]] = []

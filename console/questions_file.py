@@ -36,7 +36,7 @@ async def ask_file(visit: Visit, form: Mapping[str, str]) -> str:
     if not 1 <= len(questions) <= MOST_QUESTIONS:
         raise InvalidRequest(f"file: 1 to {MOST_QUESTIONS} questions, not {len(questions):,}")
     namespace = form.get("namespace", "").strip() or "default"
-    asked = {name: form[name] for name in ("a", "b") if form.get(name)}
+    sides = {name: form[name] for name in ("a", "b") if form.get(name)}
     correlation_id = f"file-{grant.new_id()[-12:]}"
     requests = [
         grant.applied(
@@ -45,7 +45,7 @@ async def ask_file(visit: Visit, form: Mapping[str, str]) -> str:
                 request_id=grant.new_id(),
                 correlation_id=correlation_id,
                 namespace=namespace,
-                configuration=asked.get("a"),
+                configuration=sides.get("a"),
                 cache="bypass",
                 include=("ids",),
                 timeout_s=TIMEOUT_S,
@@ -58,7 +58,7 @@ async def ask_file(visit: Visit, form: Mapping[str, str]) -> str:
     for request in requests:
         await services.client.submit_request(request)
     about = {"namespace": namespace, "correlation_id": correlation_id, "awaited": len(requests)}
-    return f"/compare?{urlencode({**asked, **about})}"
+    return f"/compare?{urlencode({**sides, **about})}"
 
 
 def questions_in(name: str, content: bytes) -> Iterator[dict[str, Any]]:

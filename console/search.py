@@ -88,8 +88,8 @@ async def _answer_before(visit: Visit, request: Request) -> Answer | None:
     if (request_id := visit.parameters.get("request")) is None:
         return None
     answer = await kept_answer(visit, request_id)
-    asked = [question.text for question in answer.questions] if answer else []
-    return answer if asked == [request.questions[0].text] else None
+    texts = [question.text for question in answer.questions] if answer else []
+    return answer if texts == [request.questions[0].text] else None
 
 
 async def _grades(visit: Visit, request_id: str) -> dict[str, int]:
@@ -113,8 +113,8 @@ async def grade(visit: Visit, form: Mapping[str, str]) -> str:
         raise InvalidRequest(describe_faults(error.errors(), place="form")) from None
     rows = {request_id: await recorded_row(request_id, grant, services)}
     await to_thread.run_sync(record, services.database, [event], rows, grant.key_id, "judge")
-    shown = {name: form[name] for name in PARAMETERS if form.get(name)}
-    return f"/search?{urlencode({**shown, 'request': request_id})}"
+    parameters = {name: form[name] for name in PARAMETERS if form.get(name)}
+    return f"/search?{urlencode({**parameters, 'request': request_id})}"
 
 
 async def page_of_namespaces(visit: Visit, limit: int = 1_000, after: str = "") -> NamespaceList | None:

@@ -279,8 +279,8 @@ def fuse_question(
     _note_rules(ruled, notes)
     kept = _folded([candidate for candidate, _, _ in ruled.placed], plan, notes)
 
-    shown = kept[slice(*shown_range(request, plan))]
-    hits = [ruled.marked(_fused_hit(*ruled.placed[place], folded), place) for place, folded in shown]
+    page = kept[slice(*shown_range(request, plan))]
+    hits = [ruled.marked(_fused_hit(*ruled.placed[place], folded), place) for place, folded in page]
     return FusedQuestion(
         hits=tuple(hits),
         stages=tuple(notes.notes),

@@ -47,10 +47,10 @@ def team_draft(a: Sequence[set[str]], b: Sequence[set[str]], coins: Iterator[int
 
     A coin is 0 if A picks first and 1 if B does; it is tossed only in rounds whose picks differ.
     """
-    rankings, at, shown = (a, b), [0, 0], set[str]()
+    rankings, at, placed = (a, b), [0, 0], set[str]()
     while True:
         for side in (0, 1):
-            while at[side] < len(rankings[side]) and not shown.isdisjoint(rankings[side][at[side]]):
+            while at[side] < len(rankings[side]) and not placed.isdisjoint(rankings[side][at[side]]):
                 at[side] += 1
         left = [side for side in (0, 1) if at[side] < len(rankings[side])]
         if not left:
@@ -60,7 +60,7 @@ def team_draft(a: Sequence[set[str]], b: Sequence[set[str]], coins: Iterator[int
             first = next(coins)
             picks = [(first, TEAMS[first]), (1 - first, TEAMS[1 - first])]
         for side, team in picks:
-            shown |= rankings[side][at[side]]
+            placed |= rankings[side][at[side]]
             yield Slot(side, at[side], team)
 
 

@@ -231,13 +231,13 @@ def _place(texts: Sequence[str], matches: Sequence[Matches], longest: int) -> tu
 
 def _on_one_line(part: str) -> str:
     """With single spaces.  The rows of a Markdown table become `cell | cell · cell | cell`, which is never longer."""
-    shown, follows_row = "", False
+    joined, follows_row = "", False
     for line in part.split("\n"):
         if not _BELOW_HEADER.fullmatch(line):
             row = _MARKDOWN_ROW.fullmatch(line)
-            shown += (" · " if row and follows_row else " ") + (row[1] if row else line)
+            joined += (" · " if row and follows_row else " ") + (row[1] if row else line)
             follows_row = row is not None
-    return " ".join(shown.split())
+    return " ".join(joined.split())
 
 
 def best_snippet(texts: Sequence[str], terms: QuestionTerms, max_chars: int) -> tuple[int, Snippet]:

@@ -88,10 +88,10 @@ def hashed(words: Sequence[str]) -> Codes:
 
 def coded(text: str) -> Codes:
     """The first MAX_WORDS words of a text, each as a number, for `say_the_same`."""
-    shown = _CONTRACTED.sub(" not", unicodedata.normalize("NFKC", text))
+    normal = _CONTRACTED.sub(" not", unicodedata.normalize("NFKC", text))
     codes: list[int] = []
     begins = True
-    for match in _SPACED.finditer(shown):
+    for match in _SPACED.finditer(normal):
         word, space = match.groups()
         code, is_last = _code_of(word) if len(word) < _KNOWN_CHARS else _code_of.__wrapped__(word)
         if code is not None:
@@ -183,12 +183,12 @@ def _without_common_sentences(first: list[int], second: list[int]) -> tuple[list
 
 
 def _sentences(codes: list[int]) -> list[list[int]]:
-    found: list[list[int]] = []
+    sentences: list[list[int]] = []
     for code in codes:
-        if code & _BEGINS or not found:
-            found.append([])
-        found[-1].append(code)
-    return found
+        if code & _BEGINS or not sentences:
+            sentences.append([])
+        sentences[-1].append(code)
+    return sentences
 
 
 class _Side:

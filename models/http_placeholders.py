@@ -31,14 +31,14 @@ def wrong_placeholder(options: Mapping[str, Any]) -> str | None:
     """
     for path, text in _texts(options, "headers"):
         allowed = [name for name, fields in PLACES.items() if path.partition(".")[0] in fields]
-        for found in _LIKE_A_PLACE.finditer(text):
-            is_inside = text.count("{", 0, found.start()) > text.count("}", 0, found.start())
-            if found[1] in allowed or (is_inside and found[1] not in PLACES):
+        for match in _LIKE_A_PLACE.finditer(text):
+            is_inside = text.count("{", 0, match.start()) > text.count("}", 0, match.start())
+            if match[1] in allowed or (is_inside and match[1] not in PLACES):
                 continue
-            if found[1] in PLACES:
-                why = f"put {found[0]} into the {' or '.join(PLACES[found[1]])}"
+            if match[1] in PLACES:
+                why = f"put {match[0]} into the {' or '.join(PLACES[match[1]])}"
             else:
-                why = f"no placeholder {found[0]} ({{ {found[1]} }}, with spaces, keeps the braces)"
+                why = f"no placeholder {match[0]} ({{ {match[1]} }}, with spaces, keeps the braces)"
             return f"{path}: {why}; there are: {', '.join(f'{{{name}}}' for name in allowed) or 'none'}"
     return None
 

@@ -75,31 +75,33 @@ class Forms(NamedTuple):
 
 def forms(text: str) -> Forms:
     """Those of each kind in order."""
-    found: list[Identifier] = []
+    identifiers: list[Identifier] = []
     words: list[tuple[str, int, int]] = []
     for unspaced in _UNSPACED.finditer(text):
         at, run = unspaced.start(), unspaced[0]
         if inside := _forms_of(run) if len(run) < MAX_CHARS else _forms_of.__wrapped__(run):
-            found += [one._replace(start=one.start + at, end=one.end + at) for one in inside.identifiers]
+            identifiers += [
+                one._replace(start=one.start + at, end=one.end + at) for one in inside.identifiers
+            ]
             words += [(word, start + at, end + at) for word, start, end in inside.words]
     for match in _SPACED.finditer(text):
-        found += _spaced(match[0][:MAX_CHARS], match.start())
+        identifiers += _spaced(match[0][:MAX_CHARS], match.start())
     for match in _LINE_END.finditer(text):
         if before := _LAST_WORD.search(text, max(0, match.start() - MAX_CHARS), match.start()):
             words.append((before[0] + match[1], before.start(), match.end()))
-    return Forms(found, words)
+    return Forms(identifiers, words)
 
 
 @lru_cache(1 << 15)
 def _forms_of(run: str) -> Forms | None:
     """The identifiers and words in a run of characters without white space; None if there are none."""
-    found: list[Identifier] = []
+    identifiers: list[Identifier] = []
     words: list[tuple[str, int, int]] = []
     for match in _FORM.finditer(run):
         word = match[0][:MAX_CHARS]
-        found += _identifiers_of(word, match.start())
+        identifiers += _identifiers_of(word, match.start())
         words += _words_inside(word, match.start())
-    return Forms(found, words) if found or words else None
+    return Forms(identifiers, words) if identifiers or words else None
 
 
 def has_words_inside(text: str) -> bool:

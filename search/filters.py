@@ -314,8 +314,8 @@ def _range(field: str, operator: str, operand: object, warnings: list[str]) -> _
 
 def numeral(value: object) -> int | float | None:
     """The number that a text stands for; None for any other value."""
-    found = _NUMERAL.fullmatch(value) if isinstance(value, str) else None
-    return None if found is None else float(found[0]) if found[2] else int(found[0])
+    match = _NUMERAL.fullmatch(value) if isinstance(value, str) else None
+    return None if match is None else float(match[0]) if match[2] else int(match[0])
 
 
 def date_span(value: object) -> tuple[datetime, datetime] | None:

@@ -54,12 +54,12 @@ class NearDuplicateRows:
         """The groups with one of these names, numbers or bands: (name, signature, number of members) by group id."""
         # Each query reads one table. With a join, a database that misjudges a table's size reads all of it.
         with_band = select(_B.group_id).where(self._mine(band_table), _B.band.in_(bands)).distinct()
-        found = {*self._connection.scalars(with_band), *numbers}
+        group_ids = {*self._connection.scalars(with_band), *numbers}
         query = select(_G.group_id, _G.name, _G.signature, _G.members).where(self._mine(group_table))
         # Texts made from one template share bands, so there can be many groups.
         wanted = [
             _G.name.in_(names),
-            *(_G.group_id.in_(part) for part in in_batches(sorted(found), _AT_ONCE)),
+            *(_G.group_id.in_(part) for part in in_batches(sorted(group_ids), _AT_ONCE)),
         ]
         return {
             group_id: (name, np.frombuffer(raw, "<u4").astype(np.uint32), members)

@@ -36,10 +36,10 @@ def list_(
     installation = find_installation(has_structlog=False)
     states = [state for state in installation.corpus.namespaces() if state.name > after][:n]
     in_redis = published(installation, [state.name for state in states])
-    found = [namespace_fields(state, in_redis.get(state.name)) for state in states]
-    table = namespaces_table(found, has_redis=installation.redis is not None)
+    rows = [namespace_fields(state, in_redis.get(state.name)) for state in states]
+    table = namespaces_table(rows, has_redis=installation.redis is not None)
     none = "there are no namespaces yet: `chorale index PATH… --namespace NAME` makes one"
-    print_result({"namespaces": found}, table if found else none, as_json=as_json)
+    print_result({"namespaces": rows}, table if rows else none, as_json=as_json)
 
 
 @namespaces.command()
@@ -192,8 +192,8 @@ def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
         raise ServiceError(
             f"{error}; other stores may have deleted their part of {namespace!r}: when that is mended, run this again"
         ) from error
-    shown = f"{namespace}: deleted, with {documents}"
-    print_result({"namespace": namespace, "deleted": state.documents}, shown, as_json=as_json)
+    sentence = f"{namespace}: deleted, with {documents}"
+    print_result({"namespace": namespace, "deleted": state.documents}, sentence, as_json=as_json)
 
 
 @namespaces.command()
@@ -215,5 +215,5 @@ def deactivate(namespace: Name, as_json: AsJson = False) -> None:
         raise NotConfigured(f"no store here can close namespaces (kind weaviate can); there are: {kinds}")
     for deactivate_in_store in closing.values():
         deactivate_in_store(namespace)
-    shown = f"{namespace}: closed in {', '.join(closing)}"
-    print_result({"namespace": namespace, "stores": list(closing)}, shown, as_json=as_json)
+    sentence = f"{namespace}: closed in {', '.join(closing)}"
+    print_result({"namespace": namespace, "stores": list(closing)}, sentence, as_json=as_json)

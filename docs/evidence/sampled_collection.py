@@ -25,8 +25,8 @@ def sample(folder: Path, questions: int, documents: int, out: Path) -> str:
     with (folder / _JUDGEMENTS).open(encoding="utf-8") as lines:
         head, *judged = csv.reader(lines, delimiter="\t")
     chance = random.Random(1)
-    asked = sorted({question for question, *_ in judged})
-    chosen = set(chance.sample(asked, questions) if questions < len(asked) else asked)
+    question_ids = sorted({question for question, *_ in judged})
+    chosen = set(chance.sample(question_ids, questions) if questions < len(question_ids) else question_ids)
     judged = [row for row in judged if row[0] in chosen]
     relevant = {row[1] for row in judged}
     corpus = _rows(folder / "corpus.jsonl")

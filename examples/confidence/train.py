@@ -68,10 +68,10 @@ def judge(collection: Collection, others: list[Collection], chorale: Chorale) ->
     """The answers to own and foreign questions; the halves weigh the same.  Also the id of a request."""
     texts = zip_longest(*(other.questions.values() for other in others if other is not collection))
     foreign = list(islice(filter(None, chain.from_iterable(texts)), len(collection.questions)))
-    asked: list[tuple[str, str]] = [*collection.questions.items(), *(("", text) for text in foreign)]
+    questions: list[tuple[str, str]] = [*collection.questions.items(), *(("", text) for text in foreign)]
     answers, request_id = [], ""
-    for start in range(0, len(asked), 16):
-        portion = asked[start : start + 16]
+    for start in range(0, len(questions), 16):
+        portion = questions[start : start + 16]
         answer = chorale.retrieve(
             [text for _, text in portion],
             namespace=collection.namespace,

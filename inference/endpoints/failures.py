@@ -41,8 +41,8 @@ def refusal(where: str, status: int, show: Callable[[], object]) -> StageFailure
         return NotConfigured(f"{where}: redirects are not followed; declare the url that this one leads to")
     kind = _FAILURES.get(status, StoreUnavailable)
     # An endpoint that refuses a key may quote part of it, so its message is not shown.
-    shown = show() if kind is NotConfigured or status in _EXPLAINED else ""
-    return kind(f"{where}: {shown}".rstrip(": "))
+    message = show() if kind is NotConfigured or status in _EXPLAINED else ""
+    return kind(f"{where}: {message}".rstrip(": "))
 
 
 def error_message(body: bytes) -> object:
@@ -97,8 +97,8 @@ def limit_advice(status: int, body: bytes, sent: bytes) -> str:
         what, options = "a text is too long for it", "`max_pieces`"
     elif status != 413 and "per request" not in said:
         return ""
-    found = _SAYS_LIMIT.search(said)
-    limit = f" (its limit: {found[1]})" if found and found[0].encode() not in sent.lower() else ""
+    match = _SAYS_LIMIT.search(said)
+    limit = f" (its limit: {match[1]})" if match and match[0].encode() not in sent.lower() else ""
     return f"{what}{limit}: set a lower {options}"
 
 

@@ -33,7 +33,7 @@ def without_thoughts(written: str) -> str | None:
 
 def passage(written: str) -> str:
     """The passage; raises Declined for a refusal in words, and InvalidAnswer for JSON and for a loop."""
-    text = found[1].strip() if (found := _FENCE.fullmatch(written)) else written
+    text = match[1].strip() if (match := _FENCE.fullmatch(written)) else written
     if _is_json(text):
         raise InvalidAnswer("JSON in place of a passage")
     if is_loop(text):
@@ -124,5 +124,5 @@ def is_refusal(text: str) -> bool:
     What the text quotes is somebody else's.
     """
     beginning = text[:_BEGINNING].replace("’", "'")
-    found = _REFUSALS.search(beginning)
-    return found is not None and not _QUOTES.search(beginning, 1, found.start() + 1)
+    match = _REFUSALS.search(beginning)
+    return match is not None and not _QUOTES.search(beginning, 1, match.start() + 1)

@@ -116,8 +116,8 @@ def retrieval_node(
 
     async def retrieve_async(state: Any) -> dict[str, Any]:
         try:
-            asked = _request(state, question, replace)
-            retrieved = await connection.ask_async(*asked, on_event=_on_event())
+            parsed = _request(state, question, replace)
+            retrieved = await connection.ask_async(*parsed, on_event=_on_event())
         except Exception as error:
             retrieved = _failed(error)
         return written(retrieved)
@@ -156,11 +156,11 @@ def _request(
     if given and (text is None or not str(text).strip()) and options.get("needs_retrieval") is not False:
         key = "question" if callable(question) else question
         raise InvalidRequest(f"{key}: the state has {', '.join(given)}, but no question")
-    asked = make_request({"text": text, **parts}).questions[0]
+    parsed = make_request({"text": text, **parts}).questions[0]
     if replace:
-        variants = [variant.model_copy(update={"replace": True}) for variant in asked.variants]
-        asked = asked.model_copy(update={"variants": tuple(variants)})
-    return asked, options
+        variants = [variant.model_copy(update={"replace": True}) for variant in parsed.variants]
+        parsed = parsed.model_copy(update={"variants": tuple(variants)})
+    return parsed, options
 
 
 def _object(state: Any, name: str) -> Any:

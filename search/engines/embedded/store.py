@@ -107,11 +107,11 @@ class EmbeddedStore(FromDocuments):
     ) -> list[dict[str, float]]:
         view = self._view(namespace, text=True)
         assert view.searcher is not None
-        asked = [passage_id for ids in passage_ids for passage_id in ids]
+        all_ids = [passage_id for ids in passage_ids for passage_id in ids]
         visible = view.visible
 
         def read(rows: SqlConnection, _: VisibleIndex, deadline: Deadline) -> dict[str, int]:
-            return lookups.rids(rows, visible.namespace_id, asked, deadline, visible=visible.sequence)
+            return lookups.rids(rows, visible.namespace_id, all_ids, deadline, visible=visible.sequence)
 
         deadline = Deadline(timeout_s, _NAME)
         rids = self.documents.read(namespace, timeout_s, read)

@@ -54,10 +54,10 @@ class TextSearcher:
     def scores(self, rows: Rows, terms: Mapping[str, int], rids: Sequence[int]) -> dict[int, float]:
         """The score of each of these passages that has one of the terms."""
         query = any_term(terms)
-        found, scores = self.passages.best(among(query, np.array(rids, np.int64)), len(rids) + 1)
-        places, known = rows.at(found)
+        matching, scores = self.passages.best(among(query, np.array(rids, np.int64)), len(rids) + 1)
+        places, known = rows.at(matching)
         whole = self._with_whole(rows, query, places[known], scores[known])
-        return dict(zip(found[known].tolist(), whole.tolist(), strict=True))
+        return dict(zip(matching[known].tolist(), whole.tolist(), strict=True))
 
     def _candidates(
         self,

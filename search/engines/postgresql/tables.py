@@ -124,8 +124,8 @@ def drop(session: Session, index: Index) -> None:
 
 
 def _need_pgvector(session: Session) -> None:
-    asked = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
-    if not (found := session.execute(asked).fetchall()):
+    query = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+    if not (rows := session.execute(query).fetchall()):
         try:
             session.execute("CREATE EXTENSION vector")
         except errors.InsufficientPrivilege:
@@ -137,8 +137,8 @@ def _need_pgvector(session: Session) -> None:
             raise NotConfigured(
                 "the server has no pgvector: install it there, or declare the store with `vectors = false`"
             ) from None
-        found = session.execute(asked).fetchall()
-    [(version,)] = found
+        rows = session.execute(query).fetchall()
+    [(version,)] = rows
     if tuple(map(int, version.split(".")[:2])) < (0, 8):
         raise NotConfigured(
             f"the database has pgvector {version}, whose graph returns too few hits: install 0.8 or newer, and let an "

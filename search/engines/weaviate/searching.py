@@ -205,5 +205,5 @@ def _score(distance: float | None, score: float | None) -> float:
 
 
 def hit_of(properties: Mapping[str, Any], score: float) -> Hit:
-    shown: dict[str, Any] = {name: properties.get(name) for name in SHOWN}
-    return Hit(score=score, **shown)
+    fields: dict[str, Any] = {name: properties.get(name) for name in SHOWN}
+    return Hit(score=score, **fields)
