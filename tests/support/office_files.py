@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from openpyxl import Workbook
+from openpyxl.worksheet.worksheet import Worksheet
 
 from ingest.raw_documents import RawDocument, ReadLimits, Skipped
 from ingest.read import read_documents
@@ -24,13 +25,17 @@ def skipped(path: Path, limits: ReadLimits | None = None) -> Skipped:
     return only
 
 
-def workbook(path: Path, *rows: list[object]) -> Path:
+def filled(*rows: list[object]) -> tuple[Workbook, Worksheet]:
     book = Workbook()
     sheet = book.active
-    assert sheet is not None
+    assert isinstance(sheet, Worksheet)
     for row in rows:
         sheet.append(row)
-    book.save(path)
+    return book, sheet
+
+
+def workbook(path: Path, *rows: list[object]) -> Path:
+    filled(*rows)[0].save(path)
     return path
 
 

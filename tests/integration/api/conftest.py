@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
+from records.jobs.store import Jobs
 from tests.integration.api.visitors import visitor
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.pipeline_files import PATIENT
@@ -71,3 +72,11 @@ def serving_without_workers() -> Iterator[HttpApi]:
         HttpApi(pipeline.resources.settings) as api,
     ):
         yield api
+
+
+@pytest.fixture
+def store(idle_api: HttpApi) -> Iterator[Jobs]:
+    """The jobs of `idle_api`."""
+    opened = Jobs(idle_api.settings.audit_database_url)
+    yield opened
+    opened.close()

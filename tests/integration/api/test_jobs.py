@@ -36,13 +36,6 @@ def bulk(api_pipeline: RunningPipeline) -> Iterator[RunningPipeline]:
 
 
 @pytest.fixture
-def store(idle_api: HttpApi) -> Iterator[Jobs]:
-    opened = Jobs(idle_api.settings.audit_database_url)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
 def someone(idle_api: HttpApi) -> Iterator[httpx.Client]:
     """A client of the tenant `someone`, whose jobs nobody answers."""
     with idle_api.client("someone") as client:

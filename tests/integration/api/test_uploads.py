@@ -20,13 +20,6 @@ JSONL = {"Content-Type": "application/jsonl"}
 
 
 @pytest.fixture
-def store(idle_api: HttpApi) -> Iterator[Jobs]:
-    opened = Jobs(idle_api.settings.audit_database_url)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
 def client(idle_api: HttpApi) -> Iterator[httpx.Client]:
     """A client of the tenant `uploads`, whose jobs nobody answers."""
     with idle_api.client("uploads") as client:

@@ -1,4 +1,4 @@
-"""An answer warns once where vectors were compared in a language that the namespace's encoder hardly knows."""
+"""An answer warns once, and abstains from nothing, in a language that the namespace's encoder hardly knows."""
 
 from __future__ import annotations
 
@@ -31,22 +31,13 @@ class EveryLanguage(HashingEmbedder):
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
     """Namespaces with the bundled English model, and one with an encoder that knows Italian."""
     file = tmp_path_factory.mktemp("language") / "pipeline.toml"
-    file.write_text(
-        'default_configuration = "usual"\n'
-        + LOCAL
-        + ENCODERS
-        + branch("bm25")
-        + branch("vector", "dense")
-        + branch("hyde", "dense")
-        + TRUSTING
-    )
+    branches = [branch("bm25"), branch("vector", "dense"), branch("hyde", "dense")]
+    file.write_text("".join(['default_configuration = "usual"\n', LOCAL, ENCODERS, *branches, TRUSTING]))
     with RedisServer() as server, OneProcess(server, pipeline_file=file) as pipeline:
         use_embedder(pipeline.resources, EveryLanguage(), "every_language")
-        for namespace, text, encoder in (
-            ("italian", ITALIAN, None),
-            ("english", ENGLISH, None),
-            ("known", ITALIAN, "every_language"),
-        ):
+        texts = {"italian": ITALIAN, "english": ENGLISH, "known": ITALIAN}
+        for namespace, text in texts.items():
+            encoder = "every_language" if namespace == "known" else None
             documents = [RawDocument(document_id="contract", source="tests", title="", text=text)]
             index_corpus(
                 pipeline.resources, SourceDocuments(documents, "tests"), namespace=namespace, encoder=encoder
@@ -63,6 +54,17 @@ def test_each_answer_warns_once_and_an_answer_from_the_cache_does_too(here: OneP
     assert warning.startswith("language: namespace 'italian': its encoder knows ")
     assert warning.endswith("`chorale namespaces rebuild NAME --encoder ENCODER`")
     assert again.warnings == (warning,)
+
+
+def test_nothing_is_abstained_where_the_encoder_hardly_knows_the_language(here: OneProcess) -> None:
+    questions = ["Quanto dura il preavviso?", "xyzzy"]
+    answer = here.ask(questions, namespace="italian", include=["explanation"], abstain=0.99)
+    for found in answer.questions:
+        assert (found.confidence, found.abstained, found.signals) == (None, False, {})
+    kinds = [line.split(":")[0] for line in answer.warnings]
+    assert sorted(kinds) == ["abstain", "language"]
+    (why,) = (line for line in answer.warnings if line.startswith("abstain:"))
+    assert "it needs the branch `vector`, an encoder that knows the namespace's language" in why
 
 
 @pytest.mark.parametrize("namespace", ["english", "known"])

@@ -31,14 +31,11 @@ def fields(text: str, form: str = "jsonl", **defaults: Any) -> dict[str, Any] | 
 # What a line becomes
 
 
-def test_a_line_becomes_a_request_with_its_id_and_number() -> None:
+def test_a_line_of_json_or_csv_becomes_a_request_with_its_id_and_number() -> None:
     assert read('{"id": "q1", "text": "tea"}\n\n  \r\n{"text": "rice", "top_k": 9}') == [
         JobLine(1, "q1", {"questions": [{"text": "tea"}]}, None),
         JobLine(4, "4", {"top_k": 9, "questions": [{"text": "rice"}]}, None),
     ]
-
-
-def test_the_same_lines_as_csv_give_the_same_requests() -> None:
     assert read('id,text,top_k\r\nq1,"tea, ""green""",\r\n\r\n,,\r\n,rice,9', "csv") == [
         JobLine(2, "q1", {"questions": [{"text": 'tea, "green"'}]}, None),
         JobLine(5, "5", {"top_k": 9, "questions": [{"text": "rice"}]}, None),

@@ -37,13 +37,10 @@ def test_each_round_gives_each_team_its_best_hit_that_is_not_shown_yet() -> None
     assert drafted("abc", "bed", [0, 1]) == [("a", "A"), ("b", "B"), ("e", "B"), ("c", "A"), ("d", None)]
 
 
-def test_what_both_would_pick_is_shown_once_and_belongs_to_nobody() -> None:
+def test_what_both_would_pick_and_what_is_left_of_one_ranking_belong_to_nobody() -> None:
     # The common first hit tosses no coin; b and c differ; after them both are at d again.
     assert drafted("abd", "acd", [1]) == [("a", None), ("c", "B"), ("b", "A"), ("d", None)]
     assert drafted("abc", "abc", []) == [("a", None), ("b", None), ("c", None)]
-
-
-def test_what_is_left_when_one_ranking_has_ended_belongs_to_nobody() -> None:
     # A longer ranking would otherwise win clicks by its length.
     assert drafted("abcd", "x", [1]) == [("x", "B"), ("a", "A"), ("b", None), ("c", None), ("d", None)]
     assert drafted("", "xy", []) == [("x", None), ("y", None)]

@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
 import pytest
-from openpyxl import Workbook
 from openpyxl.chart import BarChart, Reference
 from openpyxl.utils import get_column_letter
 
@@ -15,7 +14,7 @@ from ingest.formats.excel_cells import shown
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import read_documents
 from models.not_indexed import NotIndexed
-from tests.support.office_files import document_of, skipped, with_part, workbook
+from tests.support.office_files import document_of, filled, skipped, with_part, workbook
 
 SHEET = "xl/worksheets/sheet1.xml"
 
@@ -34,12 +33,6 @@ def test_a_row_of_a_sheet_has_the_names_of_its_columns_up_to_an_empty_row(tmp_pa
         "## Sheet\n\nStaff of 2024\nName | Born | Share | Here\n"
         "Name: Ann | Born: 1999-01-02 | Share: 0.3 | Here: true\n"
         "Name: Bob | Share: 5 | Here: 2020-01-01 12:05:00\nSum | 5.3"
-    )
-
-
-def test_rows_of_a_sheet_without_a_header_are_only_cells(tmp_path: Path) -> None:
-    assert document_of(workbook(tmp_path / "a.xlsx", ["Ann", 1], ["Bob", 2])).text == (
-        "## Sheet\n\nAnn | 1\nBob | 2"
     )
 
 
@@ -114,23 +107,10 @@ def test_a_cell_reads_as_its_number_format_shows_it(value: object, form: str, te
 
 
 def test_the_formats_of_cells_are_those_of_the_file(tmp_path: Path) -> None:
-    book = Workbook()
-    sheet = book.active
-    assert sheet is not None
-    sheet.append(["Loan", 0.0725, 42])
+    book, sheet = filled(["Loan", 0.0725, 42])
     sheet["B1"].number_format, sheet["C1"].number_format = "0.00%", "00000"
     book.save(tmp_path / "a.xlsx")
     assert document_of(tmp_path / "a.xlsx").text == "## Sheet\n\nLoan | 7.25% | 00042"
-
-
-def test_a_title_above_a_table_names_no_columns(tmp_path: Path) -> None:
-    path = workbook(
-        tmp_path / "a.xlsx", ["MODEL-000", "Output"], ["City", 2016, 2017], ["Rome", 1, 2], ["Oslo", 3, 4]
-    )
-    assert document_of(path).text == (
-        "## Sheet\n\nMODEL-000 | Output\nCity | 2016 | 2017\n"
-        "City: Rome | 2016: 1 | 2017: 2\nCity: Oslo | 2016: 3 | 2017: 4"
-    )
 
 
 @pytest.mark.parametrize(
@@ -165,6 +145,20 @@ def test_a_title_above_a_table_names_no_columns(tmp_path: Path) -> None:
             [["a", "b", "c"], [1, 2, 3, None, "Sum of a", "Sum of b", "Sum of c"]],
             ["a: 1 | b: 2 | c: 3 | Sum of a | Sum of b | Sum of c"],
         ),
+        (
+            [["MODEL-000", "Output"], ["City", 2016, 2017], ["Rome", 1, 2]],
+            ["MODEL-000 | Output", "City | 2016 | 2017", "City: Rome | 2016: 1 | 2017: 2"],
+        ),
+        (
+            [["", "2023", "", "2024", ""], ["City", "Q1", "Q2", "Q1", "Q2"], ["Rome", 1, 2, 3, 4]],
+            ["City: Rome | 2023 Q1: 1 | 2023 Q2: 2 | 2024 Q1: 3 | 2024 Q2: 4"],
+        ),
+        (
+            [["City", "Boats"], ["Rome", 1, "*"], ["Oslo", 3]],
+            ["City | Boats", "City: Rome | Boats: 1 | *", "City: Oslo | Boats: 3"],
+        ),
+        ([["Ann", 1], ["Bob", 2]], ["Ann | 1", "Bob | 2"]),
+        ([["Ann", 1999], ["Bob", 2001]], ["Ann | 1999", "Bob | 2001"]),
     ],
     ids=[
         "notes above",
@@ -173,44 +167,21 @@ def test_a_title_above_a_table_names_no_columns(tmp_path: Path) -> None:
         "a second table",
         "a second group",
         "a wider row below",
+        "a title names no columns",
+        "names in two rows",
+        "a column without a name",
+        "no names",
+        "years are values where years are below",
     ],
 )
-def test_names_of_columns_are_found_below_notes_and_empty_rows(
+def test_names_of_columns_are_found_where_a_person_finds_them(
     tmp_path: Path, rows: list[list[object]], lines: list[str]
 ) -> None:
     assert {*lines} <= {*document_of(workbook(tmp_path / "a.xlsx", *rows)).text.splitlines()}
 
 
-def test_a_column_without_a_name_leaves_the_others_theirs(tmp_path: Path) -> None:
-    path = workbook(tmp_path / "a.xlsx", ["City", "Boats"], ["Rome", 1, "*"], ["Oslo", 3])
-    assert (
-        document_of(path).text == "## Sheet\n\nCity | Boats\nCity: Rome | Boats: 1 | *\nCity: Oslo | Boats: 3"
-    )
-
-
-def test_years_in_a_first_row_are_values_where_years_are_below(tmp_path: Path) -> None:
-    path = workbook(tmp_path / "a.xlsx", ["Ann", 1999], ["Bob", 2001])
-    assert document_of(path).text == "## Sheet\n\nAnn | 1999\nBob | 2001"
-
-
-def test_names_of_columns_in_two_rows_belong_together(tmp_path: Path) -> None:
-    path = workbook(
-        tmp_path / "a.xlsx",
-        ["", "2023", "", "2024", ""],
-        ["City", "Q1", "Q2", "Q1", "Q2"],
-        ["Rome", 1, 2, 3, 4],
-    )
-    assert document_of(path).text.splitlines()[-1] == (
-        "City: Rome | 2023 Q1: 1 | 2023 Q2: 2 | 2024 Q1: 3 | 2024 Q2: 4"
-    )
-
-
 def test_a_merged_cell_is_in_each_of_its_rows(tmp_path: Path) -> None:
-    book = Workbook()
-    sheet = book.active
-    assert sheet is not None
-    for row in (["Team", "Name"], ["North", "Ana"], [None, "Ben"], ["South", "Cem"]):
-        sheet.append(row)
+    book, sheet = filled(["Team", "Name"], ["North", "Ana"], [None, "Ben"], ["South", "Cem"])
     sheet.merge_cells("A2:A3")
     book.save(tmp_path / "a.xlsx")
     assert document_of(tmp_path / "a.xlsx").text == (
@@ -219,10 +190,7 @@ def test_a_merged_cell_is_in_each_of_its_rows(tmp_path: Path) -> None:
 
 
 def test_text_boxes_and_titles_of_charts_stand_below_the_rows_of_their_sheet(tmp_path: Path) -> None:
-    book = Workbook()
-    sheet = book.active
-    assert sheet is not None
-    sheet.append(["Boats", 3])
+    book, sheet = filled(["Boats", 3])
     chart = BarChart()
     chart.title = "Boats in harbours"
     chart.add_data(Reference(sheet, min_col=2, min_row=1))
@@ -247,11 +215,7 @@ _DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
 
 
 def test_hidden_sheets_rows_and_columns_are_left_out_unless_somebody_asks_for_them(tmp_path: Path) -> None:
-    book = Workbook()
-    sheet = book.active
-    assert sheet is not None
-    for row in (["a", "b", "c"], ["d", "e", "f"]):
-        sheet.append(row)
+    book, sheet = filled(["a", "b", "c"], ["d", "e", "f"])
     sheet.row_dimensions[2].hidden = sheet.column_dimensions["B"].hidden = True
     for title, state in (("Lists", "hidden"), ("Codes", "veryHidden")):
         other = book.create_sheet(title)

@@ -40,6 +40,11 @@ def pdf(path: Path, text: str, **properties: str) -> Path:
     return path
 
 
+def written(writer: PdfWriter, folder: Path) -> Path:
+    writer.write(path := folder / "a.pdf")
+    return path
+
+
 def test_pdf_is_read_by_its_text_layer_with_its_own_title_author_and_date(tmp_path: Path) -> None:
     path = pdf(tmp_path / "a.pdf", "Hello from a page")
     document = only(path, fields={"published_at": "created_at"})
@@ -66,8 +71,7 @@ def test_pages_of_a_pdf_with_a_picture_and_no_text_are_named_and_blank_pages_are
     writer = PdfWriter(clone_from=pdf(tmp_path / "a.pdf", "Hello from a page"))
     writer.add_blank_page(300, 300)
     add_picture(writer)
-    writer.write(tmp_path / "b.pdf")
-    (document,), (note,) = read_all(tmp_path / "b.pdf")
+    (document,), (note,) = read_all(written(writer, tmp_path))
     assert document.text.strip() == "Hello from a page"
     assert (note.reason, note.why) == (
         NotIndexed.PICTURE_PAGES,
@@ -79,15 +83,13 @@ def test_pages_of_a_pdf_with_a_picture_and_no_text_are_named_and_blank_pages_are
 def test_a_pdf_that_anybody_may_open_is_read_although_it_is_encrypted(tmp_path: Path, algorithm: str) -> None:
     writer = with_page("Boats leave before noon.")
     writer.encrypt("", owner_password="boss", algorithm=algorithm)
-    writer.write(tmp_path / "a.pdf")
-    assert only(tmp_path / "a.pdf").text == "Boats leave before noon."
+    assert only(written(writer, tmp_path)).text == "Boats leave before noon."
 
 
 def test_a_pdf_that_needs_a_password_is_reported_as_locked(tmp_path: Path) -> None:
     writer = with_page("Boats leave before noon.")
     writer.encrypt("a reader's", owner_password="boss", algorithm="AES-256")
-    writer.write(tmp_path / "a.pdf")
-    _, (note,) = read_all(tmp_path / "a.pdf")
+    _, (note,) = read_all(written(writer, tmp_path))
     assert (note.reason, note.why) == (NotIndexed.MALFORMED, "locked with a password")
 
 
@@ -105,8 +107,7 @@ def test_what_people_filled_into_a_form_follows_the_text_of_its_page(tmp_path: P
         {"/Subtype": "/FreeText", "/Contents": Text("Paid on Monday")},
     )
     writer.add_page(with_page("The next page").pages[0])
-    writer.write(tmp_path / "a.pdf")
-    assert only(tmp_path / "a.pdf").text == (
+    assert only(written(writer, tmp_path)).text == (
         "Berth request\nboat: Wolframheart\nHome port: Łódź\ninsured: Yes\nPaid on Monday\n\nThe next page"
     )
 
@@ -129,8 +130,7 @@ def test_a_choice_in_a_form_reads_as_the_label_that_a_person_sees(
     add_annotations(
         writer, {"/FT": "/Ch", "/T": Text("Country"), "/Ff": Number(flags), "/Opt": options, "/V": value}
     )
-    writer.write(tmp_path / "a.pdf")
-    assert only(tmp_path / "a.pdf").text == f"Berth request\n{text}"
+    assert only(written(writer, tmp_path)).text == f"Berth request\n{text}"
 
 
 def add_annotations(writer: PdfWriter, *given: dict[str, Any]) -> None:
@@ -154,8 +154,7 @@ def add_annotations(writer: PdfWriter, *given: dict[str, Any]) -> None:
 def test_pages_of_a_pdf_whose_font_does_not_say_which_characters_it_shows_are_named(tmp_path: Path) -> None:
     writer = with_page("Hello from a page")
     garbled_page(writer)
-    writer.write(tmp_path / "a.pdf")
-    (document,), (note,) = read_all(tmp_path / "a.pdf")
+    (document,), (note,) = read_all(written(writer, tmp_path))
     assert document.text.strip() == "Hello from a page"
     assert (note.reason, note.why) == (
         NotIndexed.GARBLED_PAGES,
@@ -165,8 +164,7 @@ def test_pages_of_a_pdf_whose_font_does_not_say_which_characters_it_shows_are_na
 
 def test_a_pdf_of_only_such_pages_is_not_indexed(tmp_path: Path) -> None:
     garbled_page(writer := PdfWriter())
-    writer.write(tmp_path / "a.pdf")
-    _, (note,) = read_all(tmp_path / "a.pdf")
+    _, (note,) = read_all(written(writer, tmp_path))
     assert note.reason is NotIndexed.NO_TEXT
     assert note.why == "its fonts do not say which characters they show; it needs OCR first"
 
@@ -181,8 +179,7 @@ def test_a_pdf_of_only_such_pages_is_not_indexed(tmp_path: Path) -> None:
 )
 def test_a_word_that_a_line_end_of_a_pdf_cuts_is_whole(tmp_path: Path, lines: list[str], text: str) -> None:
     writer = with_page(") Tj 0 -14 Td (".join(lines))
-    writer.write(tmp_path / "a.pdf")
-    assert only(tmp_path / "a.pdf").text == text
+    assert only(written(writer, tmp_path)).text == text
 
 
 @pytest.mark.parametrize(
@@ -200,11 +197,9 @@ def test_a_letter_and_its_accent_are_one(tmp_path: Path, drawn: str, text: str) 
 def test_a_space_that_is_drawn_in_the_place_of_a_ligature_is_none(tmp_path: Path) -> None:
     """A space of 3 points that begins 5 points to the left, as `TJ` places it, lies within the letters before it."""
     writer = with_page("The fi) Tj [(fi) 400 ( ) -100 (elds)] TJ (")
-    writer.write(tmp_path / "a.pdf")
-    assert only(tmp_path / "a.pdf").text == "The fifields"
+    assert only(written(writer, tmp_path)).text == "The fifields"
     writer = with_page("The fi elds and files")
-    writer.write(tmp_path / "b.pdf")
-    assert only(tmp_path / "b.pdf").text == "The fi elds and files"
+    assert only(written(writer, tmp_path)).text == "The fi elds and files"
 
 
 @pytest.mark.parametrize(
@@ -269,8 +264,7 @@ def test_a_passage_of_a_pdf_knows_its_pages(tmp_path: Path) -> None:
     writer = with_page("one " * 40)
     for word in ("two", "three", "four"):
         writer.add_page(with_page(f"{word} " * 40).pages[0])
-    writer.write(tmp_path / "a.pdf")
-    passages = Splitter(lambda text: len(text.split()), max_pieces=100).split(only(tmp_path / "a.pdf"))
+    passages = Splitter(lambda text: len(text.split()), max_pieces=100).split(only(written(writer, tmp_path)))
     words = [("one", "1"), ("two", "2"), ("three", "3"), ("four", "4")]
     for passage in passages:
         pages = [page for word, page in words if word in passage.text.split()]
@@ -288,6 +282,5 @@ def test_pages_are_those_of_the_text_although_a_long_title_goes_before_it(tmp_pa
     writer = with_page("first")
     writer.add_page(with_page("second").pages[0])
     writer.add_metadata({"/Title": "word " * 100})
-    writer.write(tmp_path / "a.pdf")
-    document = only(tmp_path / "a.pdf")
+    document = only(written(writer, tmp_path))
     assert [document.text[start:].split()[0] for start in document.page_starts] == ["first", "second"]

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from models import onnx_messages as messages
@@ -52,25 +51,18 @@ def test_a_file_has_the_operators_the_values_and_the_ports_that_onnx_would_write
     assert onnx.load_from_string(written) == helper.make_model(graph, opset_imports=operators, ir_version=9)
 
 
-@pytest.mark.parametrize("kind", ["embedder", "reranker"])
-def test_a_model_computes_where_onnx_is_not_installed(tmp_path: Path, kind: str) -> None:
-    (write_tiny_bert if kind == "embedder" else write_tiny_cross_encoder)(tmp_path)
+def test_models_compute_and_vectors_are_searched_where_onnx_is_not_installed(tmp_path: Path) -> None:
+    for kind, write in (("embedder", write_tiny_bert), ("reranker", write_tiny_cross_encoder)):
+        (tmp_path / kind).mkdir()
+        write(tmp_path / kind)
     program = f"""
 import sys
 sys.modules["onnx"] = None
-from inference.backends import load_{kind}
-load_{kind}({str(tmp_path)!r}, backend="onnx", threads=1).warm()
+from inference.backends import load_embedder, load_reranker
+from search.engines.embedded.vector_segments import _multiplier
+for kind, load in (("embedder", load_embedder), ("reranker", load_reranker)):
+    load(f"{tmp_path}/{{kind}}", backend="onnx", threads=1).warm()
+_multiplier()
 print("computed")
 """
     assert printed(program) == ["computed"]
-
-
-def test_vectors_are_searched_where_onnx_is_not_installed() -> None:
-    program = """
-import sys
-sys.modules["onnx"] = None
-from search.engines.embedded.vector_segments import _multiplier
-_multiplier()
-print("searched")
-"""
-    assert printed(program) == ["searched"]

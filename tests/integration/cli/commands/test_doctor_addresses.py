@@ -43,14 +43,8 @@ def start(tmp_path: Path, own_redis_server: RedisServer) -> Start:
         made = Installation(given, own_redis_server.url)
         about = self_report(made.resources)  # reads the file, which the next process overwrites
         if name:
-            beat = {
-                "at": 0,
-                "ready": True,
-                "pid": 1,
-                "queues": [f"chorale.{name}"],
-                "wire": 1,
-                "about": about,
-            }
+            queues = [f"chorale.{name}"]
+            beat = {"at": 0, "ready": True, "pid": 1, "queues": queues, "wire": 1, "about": about}
             own_redis_server.client().set(f"chorale:heartbeat:{name}", json.dumps(beat))
         return made
 
