@@ -1,9 +1,9 @@
 """What each engine costs for one collection: `python -m docs.evidence.engines FOLDER [--split test] [--limit 300] [--pids STORE=PID ...]`.
 
 Indexes a judged collection (BEIR layout) into the first store of the pipeline file, and moves it to each of the stores in turn, so
-that all have the same passages and vectors.  For each store it says how fast it took them (with the comparison at the end), how long a
-search takes, and nDCG@10 of the configurations `rrf` and `scores`.  `--pids` names processes whose time, with that of their children,
-is added to the client's.  The settings of `chorale` apply.
+that all have the same passages and vectors.  For each store it says how fast it took them (with the comparison at the end), and nDCG@10 of the
+branches `bm25` and `vector` and of the configurations `rrf` and `scores`.  Then all stores have the collection, and are searched in
+turns.  `--pids` names processes whose time, with that of their children, is added to the client's.  The settings of `chorale` apply.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -27,6 +28,7 @@ from cli.terminal import stderr
 from config.settings import load_settings
 from evaluation.collection import read_collection
 from evaluation.run import evaluate, runs_of
+from models.batching import in_batches
 from search.protocol import Search
 from tasks.indexing.moving import move_namespace
 from tasks.indexing.namespace_writer import create_namespace
@@ -34,6 +36,9 @@ from tasks.wiring.pipeline import load_pipeline
 from tasks.wiring.resources import Resources
 
 DEPTH = 100
+TURN = 20
+"""Questions that one store answers before the next one does."""
+MEASURED = ("bm25", "vector", "rrf", "scores")
 
 
 def spent_s(pid: int | None) -> float:
@@ -47,35 +52,41 @@ def spent_s(pid: int | None) -> float:
     return total
 
 
-@contextmanager
-def measured(what: str, count: int, pid: int | None) -> Iterator[list[float]]:
-    """Prints the median of the wall times that the block appends, and the processor time divided by `count`."""
-    walls_s: list[float] = []
-    began_s = spent_s(pid)
-    yield walls_s
-    busy_ms = (spent_s(pid) - began_s) * 1000 / count
-    sys.stdout.write(f"  {what}: p50 {median(walls_s) * 1000:.1f} ms, busy {busy_ms:.1f} ms\n")
-
-
-def timed(call: Callable[[], object], walls_s: list[float]) -> None:
-    began_s = time.perf_counter()
-    call()
-    walls_s.append(time.perf_counter() - began_s)
-
-
-def searches(resources: Resources, name: str, namespace: str, texts: list[str], pid: int | None) -> None:
-    store = resources.store(name)
+def search_in_turns(
+    resources: Resources, names: Sequence[str], namespace: str, texts: Sequence[str], pids: Mapping[str, int]
+) -> None:
+    """Prints the median of the wall times of each store's searches, and the mean of their processor times."""
     vectors = resources.encoder.embedder.questions.embed_questions(texts)
-    search = Search(DEPTH, timeout_s=60.0)
-    store.warm(namespace)
-    store.search_vectors(namespace, vectors[:1], search)
-    search = replace(search, generation=store.generation(namespace))
-    with measured("words", len(texts), pid) as walls_s:
-        for text in texts:
-            timed(lambda text=text: store.search_text(namespace, [text], search), walls_s)  # type: ignore[misc]
-    with measured("vectors", len(texts), pid) as walls_s:
-        for row in range(len(texts)):
-            timed(lambda row=row: store.search_vectors(namespace, vectors[row : row + 1], search), walls_s)  # type: ignore[misc]
+    search = Search(DEPTH, timeout_s=60.0, generation=resources.writing_store.generation(namespace))
+
+    def search_text(name: str, row: int) -> object:
+        return resources.store(name).search_text(namespace, [texts[row]], search)
+
+    def search_vectors(name: str, row: int) -> object:
+        return resources.store(name).search_vectors(namespace, vectors[row : row + 1], search)
+
+    searched = [
+        (name, what, call)
+        for name in names
+        for what, call in (("words", search_text), ("vectors", search_vectors))
+    ]
+    walls_s = defaultdict[tuple[str, str], list[float]](list)
+    busy_s = Counter[tuple[str, str]]()
+    for name, _, call in searched:
+        resources.store(name).warm(namespace)
+        call(name, 0)
+    for rows in in_batches(range(len(texts)), TURN):
+        for name, what, call in searched:
+            busy_began_s = spent_s(pids.get(name))
+            for row in rows:
+                began_s = time.perf_counter()
+                call(name, row)
+                walls_s[name, what].append(time.perf_counter() - began_s)
+            busy_s[name, what] += spent_s(pids.get(name)) - busy_began_s
+    for name, what, _ in searched:
+        p50_ms, busy_ms = median(walls_s[name, what]) * 1000, busy_s[name, what] / len(texts) * 1000
+        sys.stdout.write(f"{name}, {what}: p50 {p50_ms:.1f} ms, busy {busy_ms:.1f} ms\n")
+    sys.stdout.write(f"load {os.getloadavg()[0]:.0f}\n")
 
 
 def main() -> None:
@@ -93,7 +104,7 @@ def main() -> None:
     namespace, texts = collection.namespace, list(collection.questions.values())
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
-    runs = [run for run in runs_of(pipeline) if run.name in ("rrf", "scores")]
+    runs = [run for run in runs_of(pipeline) if run.name in MEASURED]
     with measured_pipeline(settings, pipeline) as running:
         resources = running.resources
         first, *others = resources.written_stores
@@ -110,12 +121,13 @@ def main() -> None:
                 f"{name}: {documents} documents in {wall_s:.1f} s, {documents / wall_s:.0f}/s; busy {busy_s:.1f} s; "
                 f"load {os.getloadavg()[0]:.0f}\n"
             )
-            searches(resources, name, namespace, texts, pid)
             judged = evaluate(collection, runs=runs, documents=documents, ask=running.client.ask)
             for run, figures in judged.figures.items():
                 sys.stdout.write(f"  nDCG@10 {run}: {figures['ndcg@10']:.4f}\n")
             sys.stdout.write(f"  faults: {dict(judged.faults) or 'none'}\n")
             sys.stdout.flush()
+        move_namespace(resources, namespace, [first, *others])
+        search_in_turns(resources, [first, *others], namespace, texts, pids)
 
 
 if __name__ == "__main__":
