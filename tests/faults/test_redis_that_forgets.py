@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -106,11 +107,7 @@ def test_each_caller_has_an_answer_or_an_error_with_a_name_and_nothing_is_lost_w
         with ThreadPoolExecutor(CALLERS) as callers:
             asked = callers.map(ask, range(REQUESTS))
             tickets = [
-                outcome(
-                    lambda name=f"{forgets.__name__}{at}": client.upsert(
-                        "docs", [{"id": name, "text": "Bread."}]
-                    )
-                )
+                outcome(partial(client.upsert, "docs", [{"id": f"{forgets.__name__}{at}", "text": "Bread."}]))
                 for at in range(10)
             ]
             job = outcome(lambda: client.jobs.submit(["who bakes bread?"] * LINES, namespace="default"))

@@ -93,13 +93,13 @@ def admin(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def may(admin: redis.Redis, login: str, command: str, key: str) -> bool:
     words = [key if word == "{}" else word for word in command.split()]
-    return admin.execute_command("ACL", "DRYRUN", login, *words) == b"OK"
+    return bool(admin.execute_command("ACL", "DRYRUN", login, *words) == b"OK")
 
 
 def rights(admin: redis.Redis, login: str, key: str, kind: str) -> str:
     """Some of the letters `rwd`; what stands in angle brackets is any text."""
     key = re.sub("<.*?>", "x", key)
-    commands = COMMANDS[kind] | {"d": (*COMMANDS[kind]["d"], *OF_EVERY_TYPE)}
+    commands = {**COMMANDS[kind], "d": (*COMMANDS[kind]["d"], *OF_EVERY_TYPE)}
     return "".join(
         letter for letter, those in commands.items() if any(may(admin, login, one, key) for one in those)
     )

@@ -139,8 +139,8 @@ def _translated(server: Server) -> Iterator[None]:
                 raise silent(server) from error
             case HTTPError() | OSError():
                 raise unreachable(server, error.info) from error
-            case cause:
-                raise not_asked(server, cause) from None
+            case _:
+                raise not_asked(server, error) from None
     except TransportError as error:
         raise failure(server, int(error.status_code), error.info or error.error) from error
     except SerializationError as error:

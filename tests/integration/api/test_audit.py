@@ -84,8 +84,10 @@ def test_a_key_reads_no_address_of_a_server_and_the_operators_key_does(api: Http
         warnings=[f"cache: unavailable: {detail}"],
     )
     failed = BranchResult.failed("bm25", Reason.UNAVAILABLE, detail)
-    entry = make_entry(request, plan=make_plan(request), answer=answer, branch_results=(failed,))
-    api.redis().xadd(OUTBOX, {**entry})
+    entry: dict[Any, Any] = {
+        **make_entry(request, plan=make_plan(request), answer=answer, branch_results=(failed,))
+    }
+    api.redis().xadd(OUTBOX, entry)
     with (
         api.client("hidden", scopes=frozenset({"audit:read"})) as client,
         api.client("operator", scopes=frozenset({"admin"})) as admin,

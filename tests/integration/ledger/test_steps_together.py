@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from chorale_client import Request
 from chorale_client.keys import COALESCING, OUTBOX, entry_key
@@ -115,7 +115,7 @@ def test_the_end_of_a_held_request_brings_its_branch_results(real: Real) -> None
         [HeldResult(name, "ok", ok(name, "held").to_wire()) for name in ("bm25", "vector")],
     )
     # The caller's login can write the entry.
-    forged = {"status:bm25": "failed", "result:bm25": failed("bm25").to_wire()}
+    forged: dict[Any, Any] = {"status:bm25": "failed", "result:bm25": failed("bm25").to_wire()}
     real.redis.hset(entry_key(held.request_id), mapping=forged)
     earlier = End(held.request_id, BODY, True, held=results, accepted_at_ms=accepted_at_ms - 1)
     assert real.ledger.finish_all([earlier], by="fusion") == [(None, [])], (
@@ -126,7 +126,8 @@ def test_the_end_of_a_held_request_brings_its_branch_results(real: Real) -> None
     ended = real.ledger.finish_all(ends, by="fusion")
 
     assert [took_ms is not None for took_ms, _ in ended] == [True, True]
-    audited = [parse(fields).branch_results for _, fields in real.redis.xrange(OUTBOX)]  # type: ignore[union-attr]
+    entries: Any = real.redis.xrange(OUTBOX)
+    audited = [parse(fields).branch_results for _, fields in entries]
     assert audited == [{name: from_json(ok(name, "held").to_wire()) for name in ("bm25", "vector")}, {}]
 
 

@@ -57,7 +57,8 @@ def answered(here: OneProcess, intake: BatchConsumer, request_id: str) -> Answer
 
 
 def last_ended(here: OneProcess) -> Ended:
-    [(_, fields)] = here.redis.xrevrange(OUTBOX, count=1)
+    entries: Any = here.redis.xrevrange(OUTBOX, count=1)
+    [(_, fields)] = entries
     return parse(fields)
 
 
@@ -100,7 +101,7 @@ def test_parts_of_a_request_that_several_workers_have_are_reported(
     here: OneProcess, intake: BatchConsumer, reported: list[str]
 ) -> None:
     request_id = submitted(here)
-    others = here.redis.rpop("chorale.hyde")
+    others: Any = here.redis.rpop("chorale.hyde")
     intake.take_waiting(refused)
     assert sorted(reported) == ["bm25", "vector"]
     here.redis.lpush("chorale.hyde", others)

@@ -60,7 +60,8 @@ def _is_fusion(options: Mapping[str, Any], _: Any) -> bool:
 
 def _queue(options: Mapping[str, Any]) -> str | None:
     """The queue of the message that the worker has; None if a token has woken it."""
-    return options["first"] and options["first"][0]
+    first: tuple[str, ...] | None = options["first"]
+    return first[0] if first else None
 
 
 def _has_joined(options: Mapping[str, Any], found: Any) -> bool:

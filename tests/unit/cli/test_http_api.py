@@ -86,7 +86,7 @@ def test_the_first_key_of_a_home_may_search_and_is_made_once(tmp_path: Path) -> 
     assert file.stat().st_mode & 0o777 == 0o600
     assert own_key(settings) == file
     with closing(KeyStore(settings.audit_database_url)) as store:
-        (key,) = store.list()
+        (key,) = store.list(10)
         grant = store.find(file.read_text().strip())
     assert grant is not None
     assert grant.key_id == key.key_id

@@ -96,7 +96,12 @@ def test_a_job_that_was_pruned_before_its_end_was_told_is_told_no_more() -> None
 def test_thousands_of_waiting_jobs_are_told_with_one_query() -> None:
     waiting = [replace(JOB, job_id=f"j{number}", state="queued") for number in range(5_000)]
     asked: list[str] = []
-    jobs = SimpleNamespace(active=lambda: asked.append("all") or waiting, get=asked.append)
+
+    def active() -> list[Job]:
+        asked.append("all")
+        return waiting
+
+    jobs = SimpleNamespace(active=active, get=asked.append)
     sent: list[list[Job]] = []
     unfinished = [job.job_id for job in waiting]
     feeder(jobs, SimpleNamespace(unfinished=unfinished, send=sent.append)).publish(waiting)
