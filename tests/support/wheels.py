@@ -96,9 +96,8 @@ def installed(folder: Path, *requirements: str | Path, python: str) -> Path:
     `python` is its version; without such an interpreter it is the one of this process.
     """
     uv = Path(sys.executable).with_name("uv")
-    options: Any = {
-        "env": outside(UV_PYTHON_DOWNLOADS="never"), "capture_output": True, "text": True, "timeout": LIMIT_S
-    }  # fmt: skip
+    # A download takes what the limit of the test leaves it.
+    options: Any = {"env": outside(UV_PYTHON_DOWNLOADS="never"), "capture_output": True, "text": True}
     found = subprocess.run((uv, "python", "find", python), **options).stdout.strip() or sys.executable
     run(uv, "venv", "--quiet", "--python", found, folder, cwd=folder.parent)
     install = (uv, "pip", "install", "--quiet", "--python", folder / "bin" / "python", *requirements)
