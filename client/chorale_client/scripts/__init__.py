@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
 from redis import Redis
 from redis.commands.core import Script
+from redis.exceptions import NoScriptError
 
 from chorale_client import keys
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
@@ -73,4 +75,9 @@ class Scripts:
         if script is None:
             text = script_text(name, self._folder, prelude=self._prelude)
             script = self._registered[name] = self._client.register_script(text)
-        return script(keys=list(keys), args=list(args), client=client)
+        call = partial(script, list(keys), list(args), client)
+        try:
+            return call()
+        except NoScriptError:
+            # The connection was lost after the script was loaded, and the next one led to another server.
+            return call()

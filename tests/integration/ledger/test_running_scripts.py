@@ -47,6 +47,20 @@ def test_a_closed_connection_is_replaced_and_a_server_that_forgot_the_scripts_ge
     assert scripts.run("echo", args=["third"]) == b"third"
 
 
+def test_a_server_that_takes_the_place_of_the_one_with_the_script_gets_it_too(
+    scripts: Scripts, client: Redis, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_before_a_failover(text: str) -> object:
+        monkeypatch.undo()
+        loaded = client.script_load(text)
+        redis_client.script_flush()
+        return loaded
+
+    monkeypatch.setattr(client, "script_load", load_before_a_failover)
+    redis_client.script_flush()
+    assert scripts.run("echo", args=["after the failover"]) == b"after the failover"
+
+
 def test_threads_do_not_get_the_answers_of_others(scripts: Scripts) -> None:
     def wrong(name: int) -> list[str]:
         texts = [f"thread {name}, {number}" for number in range(200)]
