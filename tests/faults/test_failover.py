@@ -64,7 +64,7 @@ def test_the_same_workers_and_clients_go_on_after_a_failover(
         replica.client() as new,
         closing(new_client(address.redis_url)) as client,
     ):
-        assert answers(client)
+        until(lambda: answers(client), 60)
         with under_load(client):
             new.replicaof("127.0.0.1", primary.port)
             until(lambda: new.info("replication")["master_link_status"] == "up")
