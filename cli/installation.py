@@ -59,6 +59,8 @@ class Installation:
     def corpus(self) -> Corpus:
         from tasks.wiring.corpus import Corpus
 
+        if "resources" in self.__dict__:
+            return self.resources
         return Corpus(self.settings, self.pipeline)
 
     @cached_property

@@ -125,7 +125,7 @@ def duration(seconds: float) -> str:
 
 
 def print_result(fields: Mapping[str, Any], *parts: RenderableType, as_json: bool) -> None:
-    """Print what a command has found or done: one JSON document, or `shown`, from top to bottom."""
+    """Print what a command has found or done: one JSON document, or the parts from top to bottom."""
     if as_json:
         print_json(fields)
         return

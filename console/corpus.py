@@ -25,7 +25,7 @@ READERS = ("search:run", "search:read", "documents:write")
 
 
 async def show(visit: Visit) -> dict[str, Any]:
-    """`namespaces` is None if no sweeper says them in time."""
+    """`namespaces` is None if no sweeper lists them in time."""
     page = await page_of_namespaces(visit, PAGE, visit.parameters.get("after", ""))
     return {"namespaces": None, "next": None} if page is None else page.model_dump()
 

@@ -98,8 +98,9 @@ WITHOUT_EFFECT = frozenset(
 """Entries of config.json that change no vector."""
 
 
-COMPUTED_AS = {"fp32": "fp32", "int8": "int8 by rows"}
-"""How each precision is computed; whoever changes that changes the text, and so the fingerprints."""
+COMPUTED_AS = {"int8": "int8 by rows"}
+"""How a precision is computed, where its name does not say it.  A change of the computation needs a new text here, which changes the
+fingerprints."""
 
 
 def fingerprint(
@@ -135,7 +136,9 @@ def fingerprints(
     }
     if dimension not in (None, model.dimension):
         stated["dimension"] = dimension
-    whole = {precision: {**stated, "precision": COMPUTED_AS[precision]} for precision in precisions}
+    whole = {
+        precision: {**stated, "precision": COMPUTED_AS.get(precision, precision)} for precision in precisions
+    }
     return {
         precision: hashlib.sha256(json.dumps(each, sort_keys=True).encode()).hexdigest()[:32]
         for precision, each in whole.items()

@@ -1,6 +1,6 @@
 """A request of which one process holds all parts: it is fused without a report and a join, and its end brings the results.
 
-This is so only while no other process can begin to work on the request.  If the process dies, the ledger sends the parts again,
+A request is held only while no other process can begin to work on it.  If the process dies, the ledger sends the parts again,
 as if the process had died while it searched.
 """
 

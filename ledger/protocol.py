@@ -112,7 +112,7 @@ class Snapshot(Entry):
     reported: Mapping[str, BranchResult] = field(default_factory=dict, compare=False)
     """What this process reported in the same step, or holds, by branch; `branch_results` has the others."""
     held: Sequence[HeldResult] = field(default=(), compare=False)
-    """Of a request that was neither reported nor joined (`ledger.held`)."""
+    """The results of a request that was neither reported nor joined (`ledger.held`)."""
 
     @property
     def left_ms(self) -> int:
@@ -155,8 +155,9 @@ class End:
     plan: bytes = b""
     """For the audit alone: the plan of a request that was never published.  Empty: the ledger has it, or there is none."""
     held: Sequence[HeldResult] = ()
+    """Results that the end stores, because nobody reported them."""
     accepted_at_ms: int = 0
-    """Tells a held request from a later one with the same id."""
+    """Distinguishes a held request from a later one with the same id."""
 
 
 @dataclass(frozen=True, slots=True)

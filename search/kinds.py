@@ -42,13 +42,14 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def _needing(store: str, package: str, *, make: str) -> Iterator[None]:
-    """Raises NotConfigured if the optional package is not installed."""
+def _needing(store: str, *packages: str, make: str) -> Iterator[None]:
+    """Raises NotConfigured if an optional package is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise NotConfigured(
-            f"the store {store!r} needs {package} ({error}); `make {make}` or `pip install {package}` installs it"
+            f"the store {store!r} needs {' and '.join(packages)} ({error}); `make {make}` or "
+            f"`pip install {' '.join(packages)}` installs what is missing"
         ) from error
 
 
@@ -70,10 +71,9 @@ def open_opensearch(name: str, options: Mapping[str, Any]) -> OpenSearchStore:
     endpoint = OpenSearchEndpoint(**options)
     _check_certificates(name, endpoint)
     password = _secret(name, endpoint.password_env)
-    with _needing(name, "opensearch-py botocore", make="opensearch"):
+    with _needing(name, "opensearch-py", "botocore", make="opensearch"):
         from search.engines.opensearch.store import OpenSearchStore
-
-        return OpenSearchStore(endpoint, password=password)
+    return OpenSearchStore(endpoint, password=password)
 
 
 def _check_certificates(name: str, endpoint: ElasticsearchEndpoint) -> None:

@@ -138,10 +138,12 @@ def list_(
     import time
 
     with _open() as store:
-        listed = store.list(n)
-    now_ms = time.time_ns() // 1_000_000
-    table = _table(listed, now_ms) if listed else "there are no keys yet: `chorale keys create` makes one"
-    print_result({"keys": [_fields(key, now_ms) for key in listed]}, table, as_json=as_json)
+        (*listed,) = store.list(n + 1)
+    now_ms, has_more = time.time_ns() // 1_000_000, len(listed) > n
+    table = _table(listed[:n], now_ms) if listed else "there are no keys yet: `chorale keys create` makes one"
+    more = [f"there are older keys: `chorale keys list {10 * n}`"] if has_more else []
+    fields = {"keys": [_fields(key, now_ms) for key in listed[:n]], "has_more": has_more}
+    print_result(fields, table, *more, as_json=as_json)
 
 
 @keys.command()

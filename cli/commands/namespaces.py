@@ -34,12 +34,15 @@ def list_(
 ) -> None:
     """List the namespaces by name, with their counts and corpus generation."""
     installation = find_installation(has_structlog=False)
-    states = [state for state in installation.corpus.namespaces() if state.name > after][:n]
+    following = [state for state in installation.corpus.namespaces() if state.name > after]
+    states, has_more = following[:n], len(following) > n
     in_redis = published(installation, [state.name for state in states])
     rows = [namespace_fields(state, in_redis.get(state.name)) for state in states]
     table = namespaces_table(rows, has_redis=installation.redis is not None)
     none = "there are no namespaces yet: `chorale index PATH… --namespace NAME` makes one"
-    print_result({"namespaces": rows}, table if rows else none, as_json=as_json)
+    more = [f"there are more: `chorale namespaces list --after {states[-1].name}`"] if has_more else []
+    fields = {"namespaces": rows, "has_more": has_more}
+    print_result(fields, table if rows else none, *more, as_json=as_json)
 
 
 @namespaces.command()

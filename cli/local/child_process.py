@@ -35,7 +35,7 @@ class Child:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     level: int = 1
-    """The others start, side by side, when the children of level 0 take messages; the highest level stops first."""
+    """Children of level 0 start first.  When they take messages, all others start side by side.  The highest level stops first."""
     beats: bool = True
     """Whether it has a heartbeat; a child without one is ready as soon as it runs, and never counts as hung."""
     is_needed: bool = False

@@ -9,6 +9,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import TypeVar, Unpack
 
 from chorale_client.answer import Answer
@@ -28,7 +29,8 @@ _NAME = re.compile(r"[a-z0-9]{1,16}")
 class Cells:
     """Sends each request to one of the cells, whose clients are given by name; an id ends with a dot and the name of its cell.
 
-    Equal questions go to the same cell while it can be reached: there they are cached, and searched once.  Threads may share it.
+    Equal questions go to the same cell while it can be reached: there they are cached, and searched once.  An id is unique within a
+    cell: a request that is sent again may run in another one.  Threads may share this object.
     Raises ValueError for a wrong name, and without a cell.
     """
 
@@ -62,8 +64,8 @@ class Cells:
 
     def of(self, request_id: str) -> Chorale:
         """The client of the cell that has this request: `cells.of(id).answer(id)`.  Raises UnknownRequest."""
-        name = request_id.rpartition(".")[2]
-        if name not in self._cells:
+        _, dot, name = request_id.rpartition(".")
+        if not dot or name not in self._cells:
             raise UnknownRequest(
                 request_id, f"it ends with no cell's name; there are: {', '.join(self._cells)}"
             )
@@ -80,22 +82,27 @@ class Cells:
     def _at_the_first(self, request: Request, do: Callable[[Chorale, Request], T]) -> T:
         """What the first cell that can be reached does with the request."""
         begun_s, names = time.monotonic(), self._order(request)
+        # Without a `timeout_s` each cell has a default of its own.
+        limit_s = request.timeout_s if "timeout_s" in request.model_fields_set else inf
         for name in names:
-            left_s = request.timeout_s - (time.monotonic() - begun_s)
-            rest = {"timeout_s": max(left_s, SHORTEST_S)} if name != names[0] else {}
+            left_s = limit_s - (time.monotonic() - begun_s)
+            rest = {"timeout_s": max(left_s, SHORTEST_S)} if name != names[0] and left_s < inf else {}
             try:
                 return do(self._cells[name], _named(request, name, **rest))
-            except ServiceUnavailable:
+            except ServiceUnavailable as error:
+                if error.accepted:
+                    raise  # another cell would search it a second time
                 self._avoided_until_s[name] = time.monotonic() + AVOIDED_FOR_S
-                if name == names[-1] or time.monotonic() - begun_s > request.timeout_s:
+                if name == names[-1] or time.monotonic() - begun_s > limit_s:
                     raise
         raise AssertionError("the last cell has answered or raised")
 
     def _order(self, request: Request) -> list[str]:
         """The names of the cells, those that are avoided last.  Without one of them only its own share of the requests moves."""
-        now_s, asked = time.monotonic(), request.model_dump_json(include={"namespace", "questions"})
+        now_s, hashed_text = time.monotonic(), request.model_dump_json(include={"namespace", "questions"})
         return sorted(
-            self._cells, key=lambda name: (self._avoided_until_s.get(name, 0) > now_s, _place(name, asked))
+            self._cells,
+            key=lambda name: (self._avoided_until_s.get(name, 0) > now_s, _place(name, hashed_text)),
         )
 
 

@@ -34,7 +34,7 @@ from chorale_client.index_tickets import (
 )
 from chorale_client.jobs.handles import Jobs
 from chorale_client.keys import result_key
-from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, end_of
+from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, check_replicas, end_of
 from chorale_client.limits import MAX_DELETED
 from chorale_client.publisher import Publisher
 from chorale_client.request import Request, check_namespace
@@ -70,7 +70,7 @@ class Chorale:
     `redis://localhost:6379/0`, without the second one the pipeline's Redis.  Addresses of redis-py and of Celery are
     taken.  Threads may share one client; each thread waits on its own connection.  With `replicas`, `send` and `submit`
     return when so many replicas of Redis have the request: a failover to one of them does not lose it.  Raises ValueError for a
-    wrong address.
+    wrong address or number.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Chorale:
     ) -> None:
         url = address_of(redis_url)
         self._patience_s = socket_timeout_s
-        self._replicas = replicas
+        self._replicas = check_replicas(replicas)
         self._limit = TimeLimit()
         attempts = TwoAttempts(self._limit, socket_timeout_s)
         self._redis = self._connected(url, retry=attempts, retry_on_error=list(PASSING))

@@ -92,7 +92,11 @@ class UnknownRequest(ChoraleError):
 
 
 class ServiceUnavailable(ChoraleError):
-    """Redis or the broker cannot be reached.  The message says whether the request was accepted before."""
+    """Redis or the broker cannot be reached.  `accepted` is the id of the request, if it was accepted before."""
+
+    def __init__(self, message: str, *, accepted: str | None = None) -> None:
+        super().__init__(message)
+        self.accepted = accepted
 
 
 class NoRoom(ServiceUnavailable):

@@ -41,6 +41,14 @@ A sweeper that replaces a dead one may be 60 ms late, and its answer says more.
 
 REPLICATED_WITHIN_MS = 500
 """How long an acceptance waits for the replicas that it asks for."""
+MOST_REPLICAS = 10
+
+
+def check_replicas(replicas: int) -> int:
+    """Raises ValueError."""
+    if not 0 <= replicas <= MOST_REPLICAS:
+        raise ValueError(f"replicas is a number from 0 to {MOST_REPLICAS}, not {safe_repr(replicas)}")
+    return replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +106,8 @@ def accept(
     if accepted.result is None and having_it and having_it[0] < replicas:
         raise ServiceUnavailable(
             f"{request_id} was accepted, but only {having_it[0]} of {replicas} replicas have it after "
-            f"{REPLICATED_WITHIN_MS} ms, and a failover would lose it: send it again with the same id"
+            f"{REPLICATED_WITHIN_MS} ms, and a failover would lose it: send it again with the same id",
+            accepted=request_id,
         )
     return accepted
 

@@ -90,7 +90,7 @@ def unavailable(error: Exception, *, accepted: str | None = None) -> ServiceUnav
         return ServiceUnavailable(f"{NO_CLUSTER}: give the address of one Redis server ({error})")
     what = "Redis refuses" if isinstance(error, ResponseError) else "Redis does not answer"
     later = f"; {accepted} was accepted, its answer can be asked for later" if accepted else ""
-    return ServiceUnavailable(f"{what}: {str(error) or 'no reply in time'}{later}")
+    return ServiceUnavailable(f"{what}: {str(error) or 'no reply in time'}{later}", accepted=accepted)
 
 
 @contextmanager

@@ -7,7 +7,9 @@
 -- ->    milliseconds since acceptance; false if the request had ended already
 local id, by, body, is_complete, coalescing_key, completed, plan, accepted_at = unpack(ARGV, 1, 8)
 if accepted_at and redis.call('HGET', KEYS[1], 'accepted_at') ~= accepted_at then return false end
-local now, more = now_ms(), { plan = plan ~= '' and plan or nil }
+-- A plan that was published stays.
+local is_published = plan == '' or redis.call('HEXISTS', KEYS[1], 'plan') == 1
+local now, more = now_ms(), { plan = not is_published and plan or nil }
 for i = 9, #ARGV, 3 do
   more['status:' .. ARGV[i]], more['result:' .. ARGV[i]] = ARGV[i + 1], ARGV[i + 2]
 end

@@ -59,13 +59,17 @@ def redacted_parts(degraded: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 def redact_row(row: RequestRow) -> None:
-    """Changes a past search to what a caller with a key gets; no session may have the row."""
+    """Changes a past search to what a caller with a key gets.  The row must not belong to an open transaction."""
     row.degraded = redacted_parts(row.degraded)
-    row.stages = [
-        {**line, "detail": _stage_detail(line["stage"], line["detail"])} if line.get("detail") else line
-        for line in row.stages
-    ]
+    row.stages = _redacted_stages(row.stages)
     row.warnings = [*map(_warning, row.warnings)]
+    if row.plan:
+        row.plan = {
+            **row.plan,
+            "degraded": redacted_parts(row.plan.get("degraded", ())),
+            "stages": _redacted_stages(row.plan.get("stages", ())),
+            "warnings": [*map(_warning, row.plan.get("warnings", ()))],
+        }
     for branch in row.branches:
         if branch.reason and not _is_public(f"search.{branch.branch}", branch.reason):
             branch.detail = ""
@@ -109,6 +113,13 @@ def _degradation(part: Degradation) -> Degradation:
 def _stage(line: StageLine) -> StageLine:
     short = line.detail and _stage_detail(line.stage, line.detail)
     return line if short == line.detail else line.model_copy(update={"detail": short})
+
+
+def _redacted_stages(stages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {**line, "detail": _stage_detail(line["stage"], line["detail"])} if line.get("detail") else {**line}
+        for line in stages
+    ]
 
 
 def _stage_detail(stage: str, detail: str) -> str:

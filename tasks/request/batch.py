@@ -16,7 +16,6 @@ from typing import Any
 from celery import Celery
 from celery.exceptions import WorkerShutdown, WorkerTerminate
 from chorale_client.wire_names import QUEUE_FUSION, TASK_FUSE, TASK_SEARCH, WIRE_VERSION, Reason
-from redis.exceptions import RedisError
 from structlog import get_logger
 
 from fusion.conditions import relaxable_filters
@@ -106,15 +105,17 @@ def _part(
 def _fuse(app: Celery, parts: Sequence[_AnsweredPart], begun_s: float) -> None:
     """`begun_s`: by the monotonic clock, before the parts were started."""
     joined_s = time.monotonic()
-    whole, others = _held(parts, (joined_s - begun_s) * 1000)
-    joined = app.backend.report_and_join(others) if others else []
+    whole, unreported, others = _held(parts, (joined_s - begun_s) * 1000)
     try:
+        joined = app.backend.report_and_join(others) if others else []
         end_joined(app.resources, [*whole, *joined], by=FUSION_WORKER, joined_s=joined_s)
-    except RedisError as error:
-        if not whole:
-            raise
-        log.warning("held requests are reported", requests=len(whole), error=str(error)[:200])
-        _report_and_fuse(app, parts)
+    except (WorkerShutdown, WorkerTerminate):
+        raise
+    except BaseException:
+        # The results of held requests are nowhere else.  Those of a request that has ended are not counted.
+        if unreported:
+            app.backend.report_all(unreported)
+        raise
 
 
 def _report_and_fuse(app: Celery, parts: Sequence[_AnsweredPart]) -> None:
@@ -125,19 +126,20 @@ def _report_and_fuse(app: Celery, parts: Sequence[_AnsweredPart]) -> None:
 
 def _held(
     parts: Sequence[_AnsweredPart], searched_ms: float
-) -> tuple[list[Snapshot], Sequence[_AnsweredPart]]:
-    """The requests that end without a report, and the parts of the others."""
+) -> tuple[list[Snapshot], list[_AnsweredPart], list[_AnsweredPart]]:
+    """The requests that end without a report, their parts, and the parts of the others."""
     by_request: dict[str, list[_AnsweredPart]] = {}
     for part in parts:
         by_request.setdefault(part[0], []).append(part)
-    whole, others = list[Snapshot](), list[_AnsweredPart]()
+    whole, unreported, others = list[Snapshot](), list[_AnsweredPart](), list[_AnsweredPart]()
     for request_id, of_request in by_request.items():
         snapshot = held(request_id, [(result, started) for _, result, started in of_request], searched_ms)
         if snapshot is None:
             others += of_request
         else:
             whole.append(snapshot)
-    return whole, others
+            unreported += of_request
+    return whole, unreported, others
 
 
 def _reports(resources: Resources, parts: Sequence[Part]) -> list[_AnsweredPart]:

@@ -119,7 +119,7 @@ class OutsideServiceContract:
             assert type(failure) is NotConfigured
             assert "redirects are not followed" in failure.detail
 
-    def test_what_another_answer_says_is_invalid(self, hostile: HostileServer, ask: Ask) -> None:
+    def test_a_wrong_answer_is_invalid(self, hostile: HostileServer, ask: Ask) -> None:
         assert {"NaN", "infinite", "another length"} <= self.WRONG.keys()
         for what, body in {**self.WRONG, "no JSON": b"<html>hello</html>", "depth": b"[" * 40_000}.items():
             hostile.answer = says(200, body)

@@ -39,26 +39,26 @@ LATE_PARTS = {
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("said") / "log"
+def log_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("log_file") / "log"
 
 
 @pytest.fixture(scope="module")
-def pipeline(said: Path) -> Iterator[RunningPipeline]:
-    with serving(ALL, preload=logging_to(said)) as running:
+def pipeline(log_file: Path) -> Iterator[RunningPipeline]:
+    with serving(ALL, preload=logging_to(log_file)) as running:
         yield running
 
 
 @pytest.mark.parametrize("queue", ALL)
-def test_foreign_messages_are_lines_of_the_log_and_the_next_tasks_are_done(
-    pipeline: RunningPipeline, said: Path, queue: str
+def test_foreign_messages_are_logged_and_the_next_tasks_are_done(
+    pipeline: RunningPipeline, log_file: Path, queue: str
 ) -> None:
-    messages, before = {**MESSAGES, **RANDOM}, len(said.read_text().splitlines())
+    messages, before = {**MESSAGES, **RANDOM}, len(log_file.read_text().splitlines())
     for sent in messages.values():
         pipeline.redis.lpush(queue, sent)
     until(lambda: not pipeline.redis.llen(queue))
     refused = messages.keys() - LATE_PARTS
-    until(lambda: len(said.read_text().splitlines()) >= before + len(refused))
+    until(lambda: len(log_file.read_text().splitlines()) >= before + len(refused))
     nobody_has_ended(pipeline)
     until(lambda: is_whole(pipeline))
     client = pipeline.client()

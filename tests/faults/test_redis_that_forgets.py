@@ -105,16 +105,17 @@ def test_each_caller_has_an_answer_or_an_error_with_a_name_and_nothing_is_lost_w
     thread.start()
     try:
         with ThreadPoolExecutor(CALLERS) as callers:
-            asked = callers.map(ask, range(REQUESTS))
+            outcomes = callers.map(ask, range(REQUESTS))
             tickets = [
                 outcome(partial(client.upsert, "docs", [{"id": f"{forgets.__name__}{at}", "text": "Bread."}]))
                 for at in range(10)
             ]
             job = outcome(lambda: client.jobs.submit(["who bakes bread?"] * LINES, namespace="default"))
-            answers = [*asked]
+            answers = [*outcomes]
     finally:
         done.set()
         thread.join()
+    assert any(isinstance(answer, Answer) for answer in answers)
     # Those that the deadline has ended say so; an answer names what it lacks.
     assert all(
         answer.degraded for answer in answers if isinstance(answer, Answer) and answer.status != "complete"
@@ -122,10 +123,10 @@ def test_each_caller_has_an_answer_or_an_error_with_a_name_and_nothing_is_lost_w
     whole.redis.config_set("maxmemory", "0")
     handed_in = [ticket for ticket in tickets if isinstance(ticket, str)]
     with ThreadPoolExecutor(len(tickets)) as waiting:
-        for told in waiting.map(
+        for indexed in waiting.map(
             lambda ticket: outcome(lambda: client.wait_visible(ticket, wait_s=30)), handed_in
         ):
-            assert isinstance(told, UnknownRequest) or told.is_whole, told
+            assert isinstance(indexed, UnknownRequest) or indexed.is_whole, indexed
     if not isinstance(job, ChoraleError):
         ended = job.wait(60)
         assert sum(ended.counts.values()) == LINES, ended
@@ -136,9 +137,9 @@ def test_the_doctor_names_a_redis_that_evicts_and_one_that_is_nearly_full(runnin
     try:
         redis.config_set("maxmemory-policy", "allkeys-lru")
         redis.config_set("maxmemory", redis.info("memory")["used_memory"])
-        said = in_process("doctor", **running.environment).stdout
-        assert "Redis may evict requests and answers (maxmemory-policy allkeys-lru)" in said
-        assert "of its memory; when it is full it refuses requests" in said
+        printed = in_process("doctor", **running.environment).stdout
+        assert "Redis may evict requests and answers (maxmemory-policy allkeys-lru)" in printed
+        assert "of its memory; when it is full it refuses requests" in printed
     finally:
         redis.config_set("maxmemory", "0")
         redis.config_set("maxmemory-policy", "noeviction")

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from chorale_client import ServiceUnavailable
 
-from tests.support.faults.refusals import Refusal, full, read_only
+from tests.support.faults.refusals import Refusal, full, read_only, unable_to_save
 from tests.support.faults.serving import QUEUES, nobody_has_ended, serving
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.rabbitmq import own_queues
@@ -26,7 +26,7 @@ def running() -> Iterator[RunningPipeline]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("refusing", [read_only, full])
+@pytest.mark.parametrize("refusing", [read_only, unable_to_save, full])
 def test_a_redis_that_refuses_ends_no_worker(running: RunningPipeline, refusing: Refusal) -> None:
     with closing(running.client()) as client:
         tickets = [

@@ -114,11 +114,11 @@ def table(admin: redis.Redis) -> list[str]:
     ]
 
 
-def test_the_document_s_table_is_what_the_server_allows(admin: redis.Redis) -> None:
+def test_the_table_of_the_page_is_what_the_server_allows(admin: redis.Redis) -> None:
     section = DOCUMENT.read_text().partition(TITLE)[2].partition("\n## ")[0]
-    shown = [line for line in section.splitlines() if line.startswith("|")]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
     allowed = table(admin)
-    assert shown == allowed, "\n".join(allowed)
+    assert lines == allowed, "\n".join(allowed)
 
 
 def test_only_the_service_writes_what_the_service_owns(admin: redis.Redis) -> None:

@@ -74,7 +74,9 @@ def test_a_host_that_is_cut_off_for_5_s_costs_no_caller_on_another_host_its_answ
     assert caller.outcomes().keys() <= ANSWERS, caller.outcomes()
 
 
-def test_a_redis_that_is_200_ms_away_and_loses_one_packet_of_20_keeps_the_deadlines(cluster: Cluster) -> None:
+def test_a_redis_that_is_200_ms_away_and_loses_one_packet_of_20_gives_every_caller_an_end(
+    cluster: Cluster,
+) -> None:
     cluster.delay(0.2)
     try:
         with cluster.hosts.lossy(cluster.primary(), 0.05), asking(cluster, timeout_s=5) as caller:

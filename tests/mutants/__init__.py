@@ -46,8 +46,8 @@ MUTANTS = (
         "each delivery of a branch counts as another branch",
         "ledger/scripts/report.lua",
         "",
-        """local id, b, status, branch result = unpack(ARGV)
-redis.call('HSET', KEYS[1], 'status:' .. b, status, 'result:' .. b, branch result, 'mac:' .. b, ARGV[8])
+        """local id, b, status, result = unpack(ARGV)
+redis.call('HSET', KEYS[1], 'status:' .. b, status, 'result:' .. b, result, 'mac:' .. b, ARGV[8])
 return redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 and 'counted' or 'due'
 """,
         (

@@ -85,7 +85,7 @@ class AsyncChorale:
         self._commands = Commands(self._redis, attempt_s=socket_timeout_s / 2)
         self._announcements = Announcements(pool)
         self._patience_s = socket_timeout_s
-        self._replicas = replicas
+        self._replicas = ledger.check_replicas(replicas)
         self._answer_ttl_ms = int(answer_ttl_s * 1000)
         self._default_times = DefaultTimes()
         self._blocking = Chorale(

@@ -80,7 +80,7 @@ class UniqueIds:
 
 def form_of(name: str, form: str | None = None) -> str:
     """The format: `form`, else by the file's name; `-` is JSON lines.  Raises InvalidRequest, which lists the formats."""
-    chosen = form or ("jsonl" if name == "-" else SUFFIXES.get(PurePath(name).suffix.lower(), ""))
+    chosen = form or ("jsonl" if name == "-" else _SUFFIXES.get(PurePath(name).suffix.lower(), ""))
     if chosen not in FORMS:
         why = safe_repr(form) if form else f"the name {safe_repr(name[-80:])} does not tell it"
         raise InvalidRequest(f"format: {why}; there are: {', '.join(FORMS)}")
@@ -342,4 +342,4 @@ FORMS: dict[str, Callable[[IO[bytes]], Iterator[tuple[int, dict[str, Any] | str]
     "jsonl": _json_rows,
     "csv": _csv_rows,
 }
-SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
+_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}

@@ -73,7 +73,7 @@ def readable(server: Server) -> Iterator[None]:
 
 def failure(server: Server, status: int, body: Any) -> StageFailure:
     """The failure for an error that the server reported, with what to do."""
-    kind, reason = _told(body)
+    kind, reason = _cause(body)
     if kind == "cluster_block_exception" and status == 403:
         return StoreUnavailable(f"{server} allows no writes now: {reason}")
     if status in (401, 403):
@@ -151,7 +151,7 @@ def stranger(server: Server) -> InvalidAnswer:
     )
 
 
-def _told(body: Any) -> tuple[str, str]:
+def _cause(body: Any) -> tuple[str, str]:
     """Type and reason of the innermost cause; of Amazon's own errors the first line, as the others quote the request."""
     error = body.get("error", body) if isinstance(body, Mapping) else body
     if not isinstance(error, Mapping):

@@ -167,7 +167,8 @@ def _elasticsearch_bounded(field: str, operator: str, bound: Any) -> Clause | No
 
 
 def _is_rounded(value: Any) -> bool:
-    """Whether Qdrant, which compares numbers as floats, takes this one for others: a negation or strict bound then excludes too much."""
+    """Whether Qdrant, which compares numbers as floats, confuses this number with others.  A negation or a strict bound would then
+    exclude too much."""
     return is_number(value) and abs(value) >= 2**53
 
 

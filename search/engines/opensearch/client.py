@@ -57,7 +57,8 @@ class _Node(Urllib3HttpConnection):
 
 
 class OpenSearchDialect(Dialect):
-    """OpenSearch.  Connects with the first request.  Raises NotConfigured where `aws_region` finds no credentials."""
+    """OpenSearch.  Opening it may ask AWS for credentials; the server is connected with the first request.  Raises NotConfigured
+    where `aws_region` finds no credentials."""
 
     product, versions = "OpenSearch", "2.19 or 3"
     logins = "username and password_env, or aws_region and the AWS credentials"

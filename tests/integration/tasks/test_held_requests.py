@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -33,13 +33,16 @@ def intake(here: OneProcess) -> Iterator[BatchConsumer]:
 def reported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The branches of the reports that were made."""
     branches = list[str]()
-    report = RedisLedger.report_and_join
 
-    def noted(ledger: RedisLedger, reports: Sequence[Any]) -> Any:
-        branches.extend(result.branch for _, result, _ in reports)
-        return report(ledger, reports)
+    def noting(report: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(ledger: RedisLedger, reports: Sequence[Any]) -> Any:
+            branches.extend(result.branch for _, result, *_ in reports)
+            return report(ledger, reports)
 
-    monkeypatch.setattr(RedisLedger, "report_and_join", noted)
+        return noted
+
+    for name in ("report_and_join", "report_all"):
+        monkeypatch.setattr(RedisLedger, name, noting(getattr(RedisLedger, name)))
     return branches
 
 
@@ -108,20 +111,27 @@ def test_parts_of_a_request_that_several_workers_have_are_reported(
     assert answered(here, intake, request_id).status == "complete"
 
 
-def test_what_redis_refuses_as_an_end_is_reported(
-    here: OneProcess, intake: BatchConsumer, reported: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [ConnectionError("gone"), SystemExit("a package's reranker")])
+def test_a_request_whose_end_fails_is_reported_and_fused_by_the_next_message(
+    here: OneProcess,
+    intake: BatchConsumer,
+    reported: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
 ) -> None:
-    finish = RedisLedger.finish_all
-    refusals = [ConnectionError("gone")]
+    finish, errors = RedisLedger.finish_all, [error]
 
-    def refusing(ledger: RedisLedger, *given: Any, **named: Any) -> Any:
-        if refusals:
-            raise refusals.pop()
+    def failing(ledger: RedisLedger, *given: Any, **named: Any) -> Any:
+        if errors:
+            raise errors.pop()
         return finish(ledger, *given, **named)
 
-    monkeypatch.setattr(RedisLedger, "finish_all", refusing)
-    assert answered(here, intake, submitted(here)).status == "complete"
-    assert sorted(reported) == sorted(BRANCHES)
+    monkeypatch.setattr(RedisLedger, "finish_all", failing)
+    request_id = submitted(here)
+    intake.take_waiting(refused)
+    assert sorted(reported[: len(BRANCHES)]) == sorted(BRANCHES)
+    answer = answered(here, intake, request_id)
+    assert (answer.status, answer.degraded) == ("complete", ())
 
 
 def test_a_request_that_was_cancelled_meanwhile_stays_cancelled(

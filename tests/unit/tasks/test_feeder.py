@@ -93,19 +93,19 @@ def test_a_job_that_was_pruned_before_its_end_was_told_is_told_no_more() -> None
     assert sent == [[]]
 
 
-def test_thousands_of_waiting_jobs_are_told_with_one_query() -> None:
+def test_the_states_of_thousands_of_jobs_are_read_with_one_query() -> None:
     waiting = [replace(JOB, job_id=f"j{number}", state="queued") for number in range(5_000)]
-    asked: list[str] = []
+    queries: list[str] = []
 
     def active() -> list[Job]:
-        asked.append("all")
+        queries.append("all")
         return waiting
 
-    jobs = SimpleNamespace(active=active, get=asked.append)
+    jobs = SimpleNamespace(active=active, get=queries.append)
     sent: list[list[Job]] = []
     unfinished = [job.job_id for job in waiting]
     feeder(jobs, SimpleNamespace(unfinished=unfinished, send=sent.append)).publish(waiting)
-    assert (sent, asked) == ([waiting], ["all"])
+    assert (sent, queries) == ([waiting], ["all"])
 
 
 def test_the_end_of_the_last_job_is_told_when_no_job_is_active_any_more() -> None:
