@@ -103,13 +103,19 @@ def accept(
     if _has_ended_as(mark, answer) and is_refused(answer[1]):
         answer, *having_it = yield accepting(answer[1])
     accepted = _accepted(request_id, mark, answer)
-    if accepted.result is None and having_it and having_it[0] < replicas:
+    if accepted.result is None and having_it:
+        _require(replicas, having_it[0], request_id)
+    return accepted
+
+
+def _require(replicas: int, having_it: int, request_id: str) -> None:
+    """Raises ServiceUnavailable if fewer replicas have the request."""
+    if having_it < replicas:
         raise ServiceUnavailable(
-            f"{request_id} was accepted, but only {having_it[0]} of {replicas} replicas have it after "
+            f"{request_id} was accepted, but only {having_it} of {replicas} replicas have it after "
             f"{REPLICATED_WITHIN_MS} ms, and a failover would lose it: send it again with the same id",
             accepted=request_id,
         )
-    return accepted
 
 
 def _accepted(request_id: str, mark: str, answer: Sequence[bytes]) -> Accepted:

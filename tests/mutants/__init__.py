@@ -345,4 +345,25 @@ return TICK_EVERY_S""",
         'return "~* +@all"',
         ("tests/unit/config/test_redis_acl.py::test_only_the_administrator_has_every_command",),
     ),
+    Mutant(
+        "Replicas",
+        "too few replicas are enough",
+        "client/chorale_client/ledger.py",
+        "_require",
+        "return",
+        (
+            "tests/faults/test_failover.py::test_a_sender_that_asks_for_a_replica_knows_which_requests_a_failover_would_lose",
+        ),
+    ),
+    Mutant(
+        "Cells",
+        "no other cell gets the request",
+        "client/chorale_client/cells.py",
+        "Cells._at_the_first",
+        """name = self._order(request)[0]
+return do(self._cells[name], _named(request, name))""",
+        (
+            "tests/unit/client/test_cells.py::test_a_request_that_a_cell_refuses_goes_to_the_next_one_in_the_time_that_is_left",
+        ),
+    ),
 )

@@ -1,0 +1,84 @@
+"""Which cell a request goes to, where one of them cannot be reached."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from chorale_client import Cells, Chorale, InvalidRequest, Request, ServiceUnavailable, UnknownRequest
+
+LIMIT_S = 5
+
+
+class Cell:
+    """A client that raises this error, or keeps the requests that it gets."""
+
+    def __init__(self, error: ServiceUnavailable | None = None) -> None:
+        self.error = error
+        self.requests: list[Request] = []
+
+    def __call__(self, request: Request) -> str:
+        self.requests.append(request)
+        if self.error is not None:
+            raise self.error
+        return request.request_id
+
+
+@pytest.fixture(autouse=True)
+def ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Chorale, "ask", lambda cell, request: cell(request))
+
+
+def first_and_second(question: str) -> tuple[str, str]:
+    """The names of the cells in the order in which the question goes to them."""
+    both = {name: Cell(ServiceUnavailable("no reply")) for name in ("a", "b")}
+    with pytest.raises(ServiceUnavailable):
+        retrieve(both, question, timeout_s=LIMIT_S)
+    (first,) = (name for name, cell in both.items() if cell.requests[0].timeout_s == LIMIT_S)
+    return first, "ba"["ab".index(first)]
+
+
+def retrieve(cells: dict[str, Cell], question: str, **options: Any) -> Any:
+    return Cells(cast("dict[str, Chorale]", cells)).retrieve(question, **options)
+
+
+def test_a_request_that_a_cell_refuses_goes_to_the_next_one_in_the_time_that_is_left() -> None:
+    first, second = first_and_second("bread")
+    lost, other = Cell(ServiceUnavailable("no reply")), Cell()
+    request_id = retrieve({first: lost, second: other}, "bread", request_id="r", timeout_s=LIMIT_S)
+    assert (request_id, other.requests[0].timeout_s < LIMIT_S) == (f"r.{second}", True)
+
+
+def test_without_a_time_limit_each_cell_has_its_own_default() -> None:
+    first, second = first_and_second("bread")
+    other = Cell()
+    retrieve({first: Cell(ServiceUnavailable("no reply")), second: other}, "bread")
+    assert "timeout_s" not in other.requests[0].model_fields_set
+
+
+def test_a_request_that_a_cell_has_accepted_goes_to_no_other_cell() -> None:
+    first, second = first_and_second("bread")
+    lost, other = Cell(ServiceUnavailable("lost", accepted="r")), Cell()
+    with pytest.raises(ServiceUnavailable, match="lost"):
+        retrieve({first: lost, second: other}, "bread")
+    assert other.requests == []
+
+
+def test_an_id_names_its_cell_after_a_dot() -> None:
+    cell = Cell()
+    cells = Cells(cast("dict[str, Chorale]", {"a": cell}))
+    assert cast("Any", cells.of("r-1.a")) is cell
+    for request_id in ("r-1", "a", "r-1.b"):
+        with pytest.raises(UnknownRequest, match="there are: a"):
+            cells.of(request_id)
+    with pytest.raises(InvalidRequest, match="request_id"):
+        cells.retrieve("bread", request_id="r" * 128)
+
+
+def test_a_wrong_name_and_no_cell_are_refused() -> None:
+    for cells, complaint in (
+        ({}, "there is no cell"),
+        ({"A.1": Cell()}, "lower-case letters and digits; not 'A.1'"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            Cells(cast("Any", cells))
