@@ -63,6 +63,8 @@ ANSWERS: dict[str, tuple[Answer, Reason]] = {
 class OutsideServiceContract:
     """`ask` raises StageFailure; it keeps what it opens until the test has ended."""
 
+    RIGHT: ClassVar[bytes]
+    """The body of an answer that `ask` takes."""
     WRONG: ClassVar[Mapping[str, bytes]]
     """Bodies of answers that say something else than what was asked for."""
 
@@ -121,6 +123,8 @@ class OutsideServiceContract:
 
     def test_a_wrong_answer_is_invalid(self, hostile: HostileServer, ask: Ask) -> None:
         assert {"NaN", "infinite", "another length"} <= self.WRONG.keys()
+        hostile.answer = says(200, self.RIGHT)
+        ask(hostile.origin, 20)
         for what, body in {**self.WRONG, "no JSON": b"<html>hello</html>", "depth": b"[" * 40_000}.items():
             hostile.answer = says(200, body)
             assert self.fails(ask, hostile).reason == Reason.INVALID_ANSWER, what

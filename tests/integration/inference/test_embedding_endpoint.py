@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ from models.errors import (
     WrongDeclaration,
 )
 from tests.contracts.embedder import MODEL, ODD_TEXTS, PASSAGES
-from tests.contracts.outside_service import SECRET, Ask, OutsideServiceContract, with_secrets
+from tests.contracts.outside_service import SECRET
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.chat_server import (
@@ -221,22 +221,6 @@ WRONG: dict[str, tuple[Answer, str]] = {
     "another JSON": (sends(200, f'"{TEXT} {SECRET}"'.encode()), "no list of embeddings"),
     "too much": (sends(200, b" " * (2 * MAX_TEXT_BYTES + 1)), f"more than {2 * MAX_TEXT_BYTES:,} bytes"),
 }
-
-
-class TestHostileEmbeddings(OutsideServiceContract):
-    WRONG: ClassVar = {
-        "NaN": b'{"data": [{"index": 0, "embedding": [1, NaN]}]}',
-        "infinite": b'{"data": [{"index": 0, "embedding": [1, 1e999]}]}',
-        "another length": b'{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1]}]}',
-    }
-
-    @pytest.fixture
-    def ask(self) -> Ask:
-        def ask(origin: str, timeout_s: float) -> object:
-            embedder = EndpointEmbedder("tiny", url=with_secrets(origin), api_key=SECRET)
-            return embedder.embed_questions(["a"], timeout_s=timeout_s)
-
-        return ask
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -27,7 +27,7 @@ from models.errors import (
     Unauthorised,
 )
 from models.extensions import PartialGeneration
-from tests.contracts.outside_service import SECRET, Ask, OutsideServiceContract, with_secrets
+from tests.contracts.outside_service import SECRET
 from tests.support.servers.chat_server import (
     Answer,
     ChatServer,
@@ -175,21 +175,6 @@ def test_each_failure_has_its_reason_and_shows_no_key(server: ChatServer, chat: 
     assert "tiny at 127.0.0.1:" in failed.detail
     assert failed.detail.endswith(says_why)
     assert SECRET not in repr(failed)
-
-
-class TestHostileTexts(OutsideServiceContract):
-    WRONG: ClassVar = {
-        "NaN": b'{"choices": [{"message": {"content": NaN}}]}',
-        "infinite": b'{"choices": [{"message": {"content": 1e999}}]}',
-        "another length": b'{"choices": []}',
-    }
-
-    @pytest.fixture
-    def ask(self) -> Ask:
-        def ask(origin: str, timeout_s: float) -> object:
-            raise failure(opened(with_secrets(origin), api_key=SECRET), timeout_s=timeout_s)
-
-        return ask
 
 
 def test_a_slow_endpoint_costs_only_the_limit(server: ChatServer, chat: ChatModel) -> None:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -18,12 +18,11 @@ from models.errors import (
     ModelMissing,
     NotConfigured,
     StageFailure,
-    StoreTimeout,
     StoreUnavailable,
     Unauthorised,
     WrongDeclaration,
 )
-from tests.contracts.outside_service import SECRET, Ask, OutsideServiceContract, with_secrets
+from tests.contracts.outside_service import SECRET
 from tests.support.models.tiny_cross_encoder import PAIRS, write_tiny_cross_encoder
 from tests.support.servers.chat_server import (
     Answer,
@@ -151,25 +150,6 @@ WRONG: dict[str, tuple[Answer, str]] = {
     "another JSON": (sends(200, f'"{TEXT} {SECRET}"'.encode()), "no list of scores"),
     "too much": (sends(200, b" " * 8_000_001), "more than 8,000,000 bytes"),
 }
-
-
-class TestHostileScores(OutsideServiceContract):
-    WRONG: ClassVar = {
-        "NaN": b'[{"index": 0, "score": NaN}]',
-        "infinite": b'[{"index": 0, "score": -1e999}]',
-        "another length": b'[{"index": 0, "score": 1}, {"index": 1, "score": 1}]',
-    }
-
-    @pytest.fixture
-    def ask(self) -> Ask:
-        def ask(origin: str, timeout_s: float) -> object:
-            reranker = EndpointReranker("tiny", url=with_secrets(origin), api_key=SECRET)
-            scores = reranker.score(pairs("b"), limit_s=timeout_s)
-            if scores.logits == (None,):
-                raise StoreTimeout("a pair without a score was too late")
-            return scores
-
-        return ask
 
 
 @pytest.mark.parametrize("case", WRONG)

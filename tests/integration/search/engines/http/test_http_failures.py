@@ -66,7 +66,8 @@ FAILURES: dict[str, tuple[Answer, type[StageFailure], str]] = {
 }
 
 
-class TestHostileHits(OutsideServiceContract):
+class TestSources(OutsideServiceContract):
+    RIGHT = b'{"items": [{"id": 1}]}'
     WRONG: ClassVar = {
         "NaN": b'{"items": [{"id": NaN}]}',
         "infinite": b'{"items": [{"id": 1, "rank": Infinity}]}',
