@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -76,10 +77,18 @@ def load_command(name: str) -> Any:
     file, attribute = _ELSEWHERE.get(name, (name, name))
     command = getattr(import_module(f"cli.commands.{file}"), attribute)
     if isinstance(command, typer.Typer):
-        return typer.main.get_group(command)
+        return _with_whole_lines(typer.main.get_group(command))
     alone = typer.Typer(add_completion=False, **PLAIN_HELP)
     alone.command(name)(command)
-    return typer.main.get_command(alone)
+    return _with_whole_lines(typer.main.get_command(alone))
+
+
+def _with_whole_lines(command: Any) -> Any:
+    """The command, whose indented examples are not wrapped: a line that is cut inside of quotes cannot be copied."""
+    command.help = command.help and re.sub(r"\n\n(?= {4})", "\n\n\b\n", command.help)
+    for inner in getattr(command, "commands", {}).values():
+        _with_whole_lines(inner)
+    return command
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,18 @@ def test_the_list_of_commands_has_the_first_paragraph_of_each_commands_help() ->
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("words", [("search",), ("jobs", "submit")])
+def test_an_example_is_one_line_however_narrow_the_terminal_is(words: Sequence[str]) -> None:
+    command = load_command(words[0])
+    for word in words[1:]:
+        command = command.commands[word]
+    help_text = command.get_help(command.context_class(command, terminal_width=50))
+    examples = [line for line in help_text.splitlines() if line.strip().startswith("chorale ")]
+    assert len(examples) >= 2
+    assert max(map(len, examples)) > 80
+    assert all(line.count("'") % 2 == 0 for line in examples)
+
+
 def test_the_process_of_the_http_api_imports_neither_models_nor_tasks(tmp_path: Path) -> None:
     program = "from cli.commands.processes import serve; import api.serving, console.site"
     unneeded = "numpy tantivy torch onnx onnxruntime tokenizers search inference tasks"
