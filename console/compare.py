@@ -94,7 +94,9 @@ def compared_by(visit: Visit) -> Compared:
     which = {**_chosen_requests(visit), "among": among}
     rows = visible_rows(visit.session.grant, visit.services, _requests(visit), by_callers=True, **which)
     judged = _judged(
-        visit, {row.namespace for row in rows}, {asked.text_hash for row in rows for asked in row.questions}
+        visit,
+        {row.namespace for row in rows},
+        {question.text_hash for row in rows for question in row.questions},
     )
     changed_b = candidate.name if candidate else b
     replayed = compare_replayed(rows, pipeline, a, changed_b, judged, only_judged=only_judged)

@@ -11,8 +11,8 @@ REDIS_URL = os.environ["CHORALE_REDIS_URL"]  # eval "$(chorale env)"
 app = Celery("web", broker=REDIS_URL, backend=REDIS_URL)
 
 request = {"namespace": "docs", "questions": ["Who pays for repairs?"], "timeout_s": 2}
-asked = app.send_task("chorale.retrieve", kwargs={"request": request}, queue="chorale.retrieve")
-answer = asked.get(timeout=10)
+result = app.send_task("chorale.retrieve", kwargs={"request": request}, queue="chorale.retrieve")
+answer = result.get(timeout=10)
 print(answer["status"], "in", answer["took_ms"], "ms")
 for hit in answer["questions"][0]["hits"]:
     print(hit["rank"], hit["title"], hit["score"])

@@ -117,7 +117,7 @@ def wholes(text: str) -> frozenset[str]:
     return frozenset([*(one.whole for one in forms(text).identifiers), *_NUMBER.findall(text)])
 
 
-def asked_wholes(question: str) -> frozenset[str]:
+def wholes_of_question(question: str) -> frozenset[str]:
     """The wholes that somebody looks for who asks this readable question: of words with a hyphen there are none."""
     return frozenset(
         one.whole

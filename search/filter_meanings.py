@@ -53,7 +53,7 @@ def meant_filters(request: Request) -> dict[str, Any]:
     return meant
 
 
-def asked_filters(request: Request) -> dict[str, Any]:
+def requested_filters(request: Request) -> dict[str, Any]:
     """The caller's own conditions as they were given, without those that a key forces and those that are empty."""
     return {
         field: requested[0] if len(requested) == 1 else {"all": requested}

@@ -167,8 +167,8 @@ def haystack(passages: Sequence[Passage], given: Vectors) -> Asks:
         pipeline.connect("vectors", "joiner")
 
         def ask(question: str) -> Iterator[str]:
-            asked = {"words": {"query": question}, "vectors": {"query_embedding": given[question]}}
-            return (one.meta["document"] for one in pipeline.run(asked)["joiner"]["documents"])
+            inputs = {"words": {"query": question}, "vectors": {"query_embedding": given[question]}}
+            return (one.meta["document"] for one in pipeline.run(inputs)["joiner"]["documents"])
 
         return ask
 

@@ -18,7 +18,7 @@ from models import cypher
 from models.errors import NotConfigured
 from models.extensions import BranchKind, Declared
 from models.hits import Ranking
-from search.filter_meanings import asked_filters, forced_filters, meanings
+from search.filter_meanings import forced_filters, meanings, requested_filters
 from search.filters import choices
 from search.protocol import RunsCypher
 
@@ -67,7 +67,7 @@ def filter_values(request: Request, statement: str) -> dict[str, list[Any] | Non
     Raises NotConfigured if a key forces a filter that the statement does not bind: a path could lead through documents that
     the key may not see.
     """
-    forced, asked = forced_filters(request), asked_filters(request)
+    forced, requested = forced_filters(request), requested_filters(request)
     names = [name for name in cypher.parameters(statement) if name.startswith(cypher.FILTER_PARAMETER)]
     bound = {name.removeprefix(cypher.FILTER_PARAMETER): name for name in names}
     if not forced.keys() <= bound.keys() or any(isinstance(value, Mapping) for value in forced.values()):
@@ -76,10 +76,9 @@ def filter_values(request: Request, statement: str) -> dict[str, list[Any] | Non
             f"the key's filters are not bound: the statement must name ${cypher.FILTER_PARAMETER}<field> for each field of the key, and "
             "the key must force a value or a list of values"
         )
-    return {
-        name: choices(forced[field]) if field in forced else _values(asked[field]) if field in asked else None
-        for field, name in bound.items()
-    }
+    values = {field: _values(value) for field, value in requested.items()}
+    values |= {field: choices(value) for field, value in forced.items()}
+    return {name: values.get(field) for field, name in bound.items()}
 
 
 def _values(condition: Any) -> list[Any] | None:

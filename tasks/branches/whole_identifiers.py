@@ -9,7 +9,7 @@ from dataclasses import replace
 from models.documents import PassageText
 from models.errors import StageFailure
 from models.hits import Ranking
-from models.identifiers import asked_wholes, wholes
+from models.identifiers import wholes, wholes_of_question
 from models.readable_text import readable
 from tasks.branches.branch_task import BranchTask
 
@@ -24,9 +24,9 @@ def with_whole_identifiers(task: BranchTask, rankings: Sequence[Ranking]) -> lis
 
     A store that fails to give texts leaves the rankings as they are.
     """
-    asked = [asked_wholes(readable(text)[0]) for text in task.texts]
+    of_each = [wholes_of_question(readable(text)[0]) for text in task.texts]
     hits = [
-        ranking.hits[:FIRST_HITS] if wanted else () for wanted, ranking in zip(asked, rankings, strict=True)
+        ranking.hits[:FIRST_HITS] if wanted else () for wanted, ranking in zip(of_each, rankings, strict=True)
     ]
     ids = [hit.passage_id for of_question in hits for hit in of_question]
     texts: Mapping[str, PassageText] = {}
@@ -34,7 +34,7 @@ def with_whole_identifiers(task: BranchTask, rankings: Sequence[Ranking]) -> lis
         with suppress(StageFailure):
             texts = task.store.texts(task.request.namespace, ids, timeout_s=min(0.5, task.left_s))
     marked = []
-    for wanted, ranking, first in zip(asked, rankings, hits, strict=True):
+    for wanted, ranking, first in zip(of_each, rankings, hits, strict=True):
         having = [
             hit
             for hit in first

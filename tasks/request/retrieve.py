@@ -178,12 +178,12 @@ class _Planner:
     def _fan_out(self, plan: Plan, lookup: CacheLookup) -> None:
         """Publish the chord, or finish now if no branch runs, or if one that decides the request cannot run."""
         resources, request = self.resources, self.request
-        asked = [index for index in plan.searched if index not in lookup.cached]
-        if not asked:
+        uncached = [index for index in plan.searched if index not in lookup.cached]
+        if not uncached:
             answers = BranchAnswers(request, self._built(plan, lookup, plan.branches))
             self._end(answers, by="cache" if lookup.cached else "planner")
             return
-        branches = placed_branches(resources, request, plan, asked)
+        branches = placed_branches(resources, request, plan, uncached)
         left = select_branches(resources, request, branches)
         missing = left.missing
         if missing and (len(missing) == len(branches) or fails_policy(request, branches, missing)):

@@ -140,12 +140,12 @@ class RequestEvents(Duty):
 
     def _read(self, request_ids: Iterable[bytes], names: Sequence[str]) -> dict[bytes, Fields]:
         """These fields of the entries of requests in flight."""
-        asked = list(request_ids)
+        ids = list(request_ids)
         pipe = self._redis.pipeline(transaction=False)
-        for request_id in asked:
+        for request_id in ids:
             pipe.hmget(entry_key(request_id.decode(errors="replace")), names)
         found: dict[bytes, Fields] = {}
-        for request_id, values in zip(asked, pipe.execute(raise_on_error=False), strict=True):
+        for request_id, values in zip(ids, pipe.execute(raise_on_error=False), strict=True):
             if isinstance(values, list) and values[0] is not None:  # else it has ended, or is malformed
                 named = zip(names, values, strict=True)
                 found[request_id] = {

@@ -55,7 +55,7 @@ class Words:
         """The contents of the fields TEXT and WHOLE."""
         return indexed_texts(document, self.manifest, None if self.is_own else for_server)
 
-    def asked(self, text: str, field: str = TEXT) -> Clause | None:
+    def query(self, text: str, field: str = TEXT) -> Clause | None:
         """The query for a question, or None if it has no term; only the first MAX_TERMS terms count."""
         if self.is_own:
             terms = question_terms(text, self.manifest.language)

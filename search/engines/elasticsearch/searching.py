@@ -44,17 +44,17 @@ Body = dict[str, Any]
 def search_text(call: IndexCall, texts: Sequence[str], search: Search) -> list[Ranking]:
     """Two rounds at most: the second collapses each long document that filled the first to one hit.  One more scores whole
     documents."""
-    asked, words, depth = conditions(search), call.layout.words, max(search.depth, LEAST_CANDIDATES)
+    filters, words, depth = conditions(search), call.layout.words, max(search.depth, LEAST_CANDIDATES)
     size = min(2 * depth, MOST_HITS)
-    queries = {n: query for n, text in enumerate(texts) if (query := words.asked(text)) is not None}
-    first = {n: _text_body(asked.around(query), size) for n, query in queries.items()}
-    found, warnings = first_round(call, first, asked)
+    queries = {n: query for n, text in enumerate(texts) if (query := words.query(text)) is not None}
+    first = {n: _text_body(filters.around(query), size) for n, query in queries.items()}
+    found, warnings = first_round(call, first, filters)
     hits = {n: _text_hits(answer) for n, answer in found.items()}
     whole = {n for n, of_question in hits.items() if len(of_question) < size}
     short = [n for n, of_question in hits.items() if n not in whole and count_documents(of_question) < depth]
     if short:
         collapsed = {
-            n: _text_body(asked.around(queries[n]), depth) | {"collapse": {"field": "document_id"}}
+            n: _text_body(filters.around(queries[n]), depth) | {"collapse": {"field": "document_id"}}
             for n in short
         }
         for n, answer in msearch(call, collapsed).items():
@@ -77,7 +77,7 @@ def _with_whole(
     bodies = {}
     for n, of_question in hits.items():
         ids = sorted({hit.document_id for hit in of_question})
-        if ids and (query := call.layout.words.asked(texts[n], WHOLE)) is not None:
+        if ids and (query := call.layout.words.query(texts[n], WHOLE)) is not None:
             among = {"bool": {"must": [query], "filter": [{"terms": {"document_id": ids}}]}}
             bodies[n] = _text_body(among, len(ids))
     whole: dict[int, dict[str, float]] = {
@@ -94,7 +94,7 @@ def score_text(
     bodies = {
         n: _text_body({"bool": {"must": [query], "filter": [{"terms": {"passage_id": list(ids)}}]}}, len(ids))
         for n, (text, ids) in enumerate(zip(texts, passage_ids, strict=True))
-        if ids and (query := call.layout.words.asked(text)) is not None
+        if ids and (query := call.layout.words.query(text)) is not None
     }
     hits = {n: _text_hits(answer) for n, answer in msearch(call, bodies).items()}
     scored = _with_whole(call, texts, hits)
@@ -103,10 +103,10 @@ def score_text(
 
 def search_vectors(call: IndexCall, vectors: Matrix, search: Search) -> list[Ranking]:
     """Asks for more passages (up to MOST_HITS) while a missing one could belong to the ranking."""
-    asked, depth = conditions(search), search.depth
+    filters, depth = conditions(search), search.depth
     size = min(2 * depth, MOST_HITS)
-    bodies = {n: _vector_body(call, vector.tolist(), size, asked) for n, vector in enumerate(vectors)}
-    answers, warnings = first_round(call, bodies, asked)
+    bodies = {n: _vector_body(call, vector.tolist(), size, filters) for n, vector in enumerate(vectors)}
+    answers, warnings = first_round(call, bodies, filters)
     hits: dict[int, list[Hit]] = {}
     while answers:
         again = {}
@@ -117,7 +117,7 @@ def search_vectors(call: IndexCall, vectors: Matrix, search: Search) -> list[Ran
                 for found in found_in(answer)
             ]
             if size < MOST_HITS and len(hits[n]) >= size and not is_settled(hits[n], depth):
-                again[n] = _vector_body(call, vectors[n].tolist(), min(4 * size, MOST_HITS), asked)
+                again[n] = _vector_body(call, vectors[n].tolist(), min(4 * size, MOST_HITS), filters)
         size = min(4 * size, MOST_HITS)
         answers = msearch(call, again) if again else {}
     figure = call.layout.manifest.known_words
@@ -162,21 +162,21 @@ def msearch(call: IndexCall, bodies: Mapping[int, Body]) -> dict[int, dict[str, 
 
 
 def first_round(
-    call: IndexCall, bodies: Mapping[int, Body], asked: SearchConditions
+    call: IndexCall, bodies: Mapping[int, Body], filters: SearchConditions
 ) -> tuple[dict[int, dict[str, Any]], tuple[str, ...]]:
     """The answers and warnings; no answers if a condition is invalid or names an unknown field."""
     knows = {
         -n: {"query": CLAUSES.has_field(field), "size": 0, "track_total_hits": 1}
-        for n, field in enumerate(asked.fields, start=1)
+        for n, field in enumerate(filters.fields, start=1)
     }
     # Ask even without terms, to learn whether the namespace exists and knows the fields.
     answers = msearch(call, {**knows, **bodies} or {0: {"size": 0}})
     unknown = [
         unknown_field_warning(field)
-        for n, field in enumerate(asked.fields, start=1)
+        for n, field in enumerate(filters.fields, start=1)
         if not answers[-n]["hits"]["total"]["value"]
     ]
-    warnings = (*asked.warnings, *unknown)
+    warnings = (*filters.warnings, *unknown)
     return {} if warnings else {n: answers[n] for n in bodies}, warnings
 
 
@@ -184,10 +184,10 @@ def _text_body(query: Clause, size: int) -> Body:
     return {**hits_only(SHOWN), "query": query, "sort": _ORDER, "size": size}
 
 
-def _vector_body(call: IndexCall, vector: list[float], size: int, asked: SearchConditions) -> Body:
+def _vector_body(call: IndexCall, vector: list[float], size: int, filters: SearchConditions) -> Body:
     dialect = call.connection.dialect
     candidates = min(MOST_HITS, max(2 * size, dialect.endpoint.candidates))
-    nearest = dialect.vector_query(vector, size, candidates, asked.clauses)
+    nearest = dialect.vector_query(vector, size, candidates, filters.clauses)
     return {**hits_only(SHOWN), **nearest, "size": size}
 
 

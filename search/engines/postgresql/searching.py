@@ -41,7 +41,7 @@ _TEXT = f"""
     WITH {{allowed}} question AS MATERIALIZED (
         SELECT term, {{of_passage}} AS weight, {{of_document}} AS whole_weight,
             sum(passages) OVER (ORDER BY passages, term) <= {{rare_share}} * sum(passages) OVER () AS is_rare
-        FROM unnest(%s::text[], %s::float8[]) AS question(word, asked) JOIN {{terms}} USING (word)
+        FROM unnest(%s::text[], %s::float8[]) AS question(word, times) JOIN {{terms}} USING (word)
     ), rare AS MATERIALIZED (
         SELECT rid, {{score}} AS score FROM question JOIN {{postings}} USING (term) WHERE is_rare {{allowing}} GROUP BY rid
     ), bound AS MATERIALIZED (
@@ -145,9 +145,9 @@ def _ranked(
     found, fields, warnings = conditions(search)
     if fields and not warnings:
         knows = [CONDITIONS.has_field(field) for field in fields]
-        asked = ", ".join(f"EXISTS (SELECT FROM {{documents}} WHERE {one.sql})" for one in knows)
+        columns = ", ".join(f"EXISTS (SELECT FROM {{documents}} WHERE {one.sql})" for one in knows)
         values = [value for one in knows for value in one.values]
-        [row] = searched.session.execute(searched.tables.sql(f"SELECT {asked}"), values).fetchall()
+        [row] = searched.session.execute(searched.tables.sql(f"SELECT {columns}"), values).fetchall()
         known = zip(fields, row, strict=True)
         warnings = tuple(unknown_field_warning(field) for field, is_known in known if not is_known)
     if warnings:
@@ -180,9 +180,9 @@ def _scored(
 
 
 def _weight(documents: str, total: int) -> str:
-    """Of a term that the question has `asked` times, and that is in `documents` of `total`."""
+    """Of a term that the question has `times` times, and that is in `documents` of `total`."""
     # A plain 0.5 would be of the type numeric, which is ten times slower.
-    return f"asked * {K1 + 1}::float8 * ln(1 + ({total} - {documents} + 0.5::float8) / ({documents} + 0.5::float8))"
+    return f"times * {K1 + 1}::float8 * ln(1 + ({total} - {documents} + 0.5::float8) / ({documents} + 0.5::float8))"
 
 
 def _score(words: int, total: int) -> str:

@@ -11,7 +11,7 @@ from fusion.branch_results import BranchAnswers, ranking_of
 from fusion.fused_hits import FusedQuestion
 from models.documents import PassageText
 from models.extensions import BranchKind
-from search.filter_meanings import asked_filters, type_warnings
+from search.filter_meanings import requested_filters, type_warnings
 from search.filters import composed, unknown_field_warning
 
 _SHOWN_CHARS = 200
@@ -26,7 +26,7 @@ def filter_warnings(
     """Needs no further search: types are those of the shown hits, whose `texts` are by passage id."""
     if not answers.request.filters:
         return ()
-    filters = asked_filters(answers.request)
+    filters = requested_filters(answers.request)
     ids = dict.fromkeys(hit.passage_id for page in pages for hit in page.hits)
     documents = [texts[id_].metadata for id_ in ids if id_ in texts]
     return (*type_warnings(filters, documents), *_unmet(answers, kinds, filters))

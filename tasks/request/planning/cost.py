@@ -51,7 +51,7 @@ def packing_s(request: Request) -> float:
 
 
 def placed_branches(
-    resources: Resources, request: Request, plan: Plan, asked: Collection[int]
+    resources: Resources, request: Request, plan: Plan, searched: Collection[int]
 ) -> tuple[BranchPlan, ...]:
     """The branches of the plan; those of a costly request and of a shadow go to the bulk workers.  `asked`: the questions that
     they search.
@@ -63,7 +63,7 @@ def placed_branches(
     if is_shadow(request.request_id, plan.configuration, resources.pipeline.shadow):
         changes["limit_ms"] = round(1000 * request.timeout_s)
     else:
-        cost_s = longest_step_s(resources, request, plan, asked)
+        cost_s = longest_step_s(resources, request, plan, searched)
         if cost_s <= resources.settings.costly_s:
             return plan.branches
         about = {"request_id": request.request_id, "estimated_s": round(cost_s, 2)}
@@ -81,9 +81,9 @@ def is_bulk_served(resources: Resources) -> bool:
         return False
 
 
-def longest_step_s(resources: Resources, request: Request, plan: Plan, asked: Collection[int]) -> float:
+def longest_step_s(resources: Resources, request: Request, plan: Plan, searched: Collection[int]) -> float:
     """What a language model writes is not counted: it answers one request at a time in any case."""
-    questions = [request.questions[index] for index in asked]
+    questions = [request.questions[index] for index in searched]
     candidates = sum(branch.depth for branch in plan.branches)
     fusion_s = len(questions) * (candidates * CANDIDATE_S + min(request.top_k, candidates) * HIT_S)
     fusion_s += packing_s(request)

@@ -21,7 +21,7 @@ from models.hits import MAX_TERMS
 from models.plan import BoostPlan, BranchPlan, FusionPlan, Plan, RerankPlan, searched_indices
 from records.rules.matching import Matcher
 from search.closed_values import wrong_filter
-from search.filter_meanings import asked_filters
+from search.filter_meanings import requested_filters
 from tasks.request.planning.answer_cache import CacheLookup
 from tasks.request.planning.cost import further_questions_ms, packing_s
 from tasks.request.planning.ruled_weights import with_ruled_weights
@@ -214,7 +214,7 @@ def resolve(
     out, so that the answer can say how many there were.  `fingerprint_of` gives that of a reranker; without it, the answers are not
     cached.  Raises NotOffered.
     """
-    if complaint := wrong_filter(asked_filters(request), pipeline.closed_values(request.namespace)):
+    if complaint := wrong_filter(requested_filters(request), pipeline.closed_values(request.namespace)):
         raise NotOffered(complaint)
     declared = configuration_of(request, pipeline)
     named_rule = rules.weights_of(declared.name) if rules and not request.weights else None
@@ -226,8 +226,8 @@ def resolve(
     method = pipeline.kinds.methods[method_name]
     complete_scores = configuration.complete_scores and method.uses_scores
     reranker = reranker_of(request, pipeline, configuration)
-    asked = searched_indices(request)
-    matched = {index: rules.of(request.questions[index].text) for index in asked} if rules else {}
+    searched = searched_indices(request)
+    matched = {index: rules.of(request.questions[index].text) for index in searched} if rules else {}
     changes = {index: change for index, change in matched.items() if change is not None}
     spare = max((len(change.blocked) for change in changes.values()), default=0)
     returns_query_inputs = complete_scores or (rival is not None and rival.complete_scores)
@@ -266,7 +266,7 @@ def resolve(
         rules=changes,
         rules_version=rules.version if rules else None,
         spare=spare,
-        searched=asked,
+        searched=searched,
         now=request.now or accepted_at.isoformat(),
         cacheable=_is_cacheable(request, rival),
         rival=rival and FusionPlan(**{name: getattr(rival, name) for name in FusionPlan.model_fields}),

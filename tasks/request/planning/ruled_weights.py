@@ -20,8 +20,8 @@ def with_ruled_weights(
     name, rule = named_rule
     weights = {**(configuration.weights or {}), **rule.branches}
     ruled = configuration.model_copy(update={"weights": weights})
-    asked = [branch.name for branch in pipeline.branches_of(configuration)]
-    wrong = [f"no branch {branch[:80]!r}" for branch in rule.branches if branch not in asked]
+    names = [branch.name for branch in pipeline.branches_of(configuration)]
+    wrong = [f"no branch {branch[:80]!r}" for branch in rule.branches if branch not in names]
     if not any(branch.weight for branch in pipeline.branches_of(ruled)):
         wrong.append("every weight is 0")
     elif adaptation := pipeline.adaptation_of(configuration.name):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 
-from search.filter_meanings import asked_filters, meanings, meant_filters, type_warnings
+from search.filter_meanings import meanings, meant_filters, requested_filters, type_warnings
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_only_what_a_caller_asks_is_compared_by_meaning_and_what_is_empty_is_lef
         "domain": {"all": [[]]},
         "open": {"all": [{"not": []}]},
     }
-    assert asked_filters(of_a_key) == {"year": "8"}
+    assert requested_filters(of_a_key) == {"year": "8"}
     of_nobody = make_request("x", filters=filters)
     assert meant_filters(of_nobody) == {"year": {"all": [["7", 7], ["8", 8]]}}
-    assert asked_filters(of_nobody) == {"year": {"all": [["7"], "8"]}}
+    assert requested_filters(of_nobody) == {"year": {"all": [["7"], "8"]}}
 
 
 @pytest.mark.parametrize(
