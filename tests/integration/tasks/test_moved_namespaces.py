@@ -78,8 +78,10 @@ def test_every_branch_answers_alike_from_the_store_that_the_namespace_was_moved_
 def test_a_reranker_behind_an_address_is_called_after_a_move(here: OneProcess) -> None:
     move_namespace(here.resources, "docs", ["other"])
     answer = here.ask(QUESTION, namespace="docs", configuration="reranked", cache="bypass")
-    # Nothing listens at the address.
-    assert [(one.where, one.reason) for one in answer.degraded] == [("rerank", "unavailable")]
+    # Nothing listens at the address, and on a busy machine the time ends first.
+    (missing,) = answer.degraded
+    assert missing.where == "rerank"
+    assert missing.reason in ("unavailable", "timeout")
 
 
 def test_an_answer_that_was_cached_before_a_move_is_not_given_after_it(here: OneProcess) -> None:
