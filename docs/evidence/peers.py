@@ -1,6 +1,6 @@
 """Writes docs/evidence/peers.md: hybrid retrieval of other libraries beside Chorale's, on one judged collection.
 
-`OMP_NUM_THREADS=1 python -m docs.evidence.peers FOLDER`; FOLDER is in the BEIR layout.  The libraries have an
+`OMP_NUM_THREADS=1 python -m docs.evidence.peers FOLDER`; FOLDER is in the BEIR layout, and the page says where it came from.  The libraries have an
 environment of their own, which nothing else needs:
 
     python3 -m venv /tmp/peers
@@ -77,8 +77,8 @@ def named(found: Iterable[Any]) -> Iterator[str]:
 
 def chorale(one: OneProcess, collection: Collection) -> tuple[list[Passage], Vectors, Asks, float]:
     namespace, resources = collection.namespace, one.resources
-    encoder = resources.encoder.embedder
-    embed, embedding_s = encoder.passages.embed_passages, 0.0
+    encoder, indexing = resources.encoder.embedder, resources.encoder.indexing
+    embed, embedding_s = indexing.embed_passages, 0.0
 
     def timed(*given: Any, **options: Any) -> Matrix:
         nonlocal embedding_s
@@ -87,7 +87,7 @@ def chorale(one: OneProcess, collection: Collection) -> tuple[list[Passage], Vec
         embedding_s += spent_s() - began_s
         return vectors
 
-    encoder.passages.embed_passages = timed
+    indexing.embed_passages = timed
     began_s = spent_s()
     index_collection(collection, resources, stderr())
     index_s = spent_s() - began_s - embedding_s
