@@ -7,7 +7,8 @@ local known = redis.call('HMGET', KEYS[1], 'fingerprint', 'state', 'accepted_at'
 if known[1] then
   if known[1] ~= ARGV[3] then return { 'conflict' } end
   -- WAIT counts from the last write of its connection, and another connection may have entered the request.
-  redis.call('PEXPIRE', KEYS[1], redis.call('PTTL', KEYS[1]))
+  local expires_in_ms = redis.call('PTTL', KEYS[1])
+  if expires_in_ms > 0 then redis.call('PEXPIRE', KEYS[1], expires_in_ms) end
   return { 'known', known[2], known[3], known[4] }
 end
 local result = ended_result(KEYS[2])
