@@ -21,7 +21,6 @@ RUN = {
     "other_statements": ["12"],
     "sampled_collection": ["{folder}", "1", "3", "{folder}/sample"],
     "scanning": ["{folder}/store", "9000"],
-    "many": ["0.002", "1"],
     "engines": ["{folder}", "--limit", "2"],
 }
 """Arguments by script."""
@@ -35,7 +34,6 @@ SHOWS = {
     "languages": "8 words: 1.000 of 1 languages",
     "sampled_collection": "1 questions, 1 relevant documents of 3",
     "scanning": "floats: ",
-    "many": "many: started in ",
     "engines": "  faults: none",
 }
 WRITE_A_PAGE = {

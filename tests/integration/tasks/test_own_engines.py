@@ -145,6 +145,9 @@ def test_doctor_status_and_log_have_nothing_to_say_of_a_pipeline_of_own_engines_
     status = json.loads(in_process("status", "--json", **own.environment).stdout)
     assert status["namespaces"] == []
     listed = in_process("namespaces", "list", "--json", **own.environment)
-    assert (listed.returncode, json.loads(listed.stdout)) == (0, {"v": 1, "namespaces": []})
+    assert (listed.returncode, json.loads(listed.stdout)) == (
+        0,
+        {"v": 1, "namespaces": [], "has_more": False},
+    )
     assert list(own.client().namespaces()) == []
     assert not [line for line in log.read_text().splitlines() if "[error" in line or "[warning" in line]
