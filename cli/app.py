@@ -84,7 +84,7 @@ def load_command(name: str) -> Any:
 
 
 def _with_whole_lines(command: Any) -> Any:
-    """The command, whose indented examples are not wrapped: a line that is cut inside of quotes cannot be copied."""
+    """The command, whose help keeps each indented example on one line: an example that is cut inside of quotes cannot be copied."""
     command.help = command.help and re.sub(r"\n\n(?= {4})", "\n\n\b\n", command.help)
     for inner in getattr(command, "commands", {}).values():
         _with_whole_lines(inner)

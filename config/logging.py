@@ -99,7 +99,7 @@ def set_up_logging(
     root.setLevel(level)
     # At INFO Celery writes two lines for each task, which add nothing to the line of a request.
     logging.getLogger("celery").setLevel(max(logging.WARNING, root.level))
-    # At INFO it writes the whole address of each call, which may have a key.
+    # At INFO this client writes the whole address of each call, which may have a key.
     logging.getLogger("httpx2").setLevel(max(logging.WARNING, root.level))
     # They write a line for each attempt to reach a node; the final error has the address and the reason.
     for client in ("elastic_transport.node_pool", "opensearch"):

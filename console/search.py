@@ -118,7 +118,7 @@ async def grade(visit: Visit, form: Mapping[str, str]) -> str:
 
 
 async def page_of_namespaces(visit: Visit, limit: int = 1_000, after: str = "") -> NamespaceList | None:
-    """Those that the key may search; None if no sweeper lists them in time."""
+    """The namespaces that the key may search; None if no sweeper lists them in time."""
     with move_on_after(NAMESPACES_S):
         return await to_thread.run_sync(
             list_namespaces, visit.session.grant, visit.services, limit, after, abandon_on_cancel=True

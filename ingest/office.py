@@ -167,7 +167,7 @@ class SheetParts:
         return self._archive.open(self._parts[sheet])
 
     def drawings(self, sheet: str) -> Iterator[tuple[ElementTree.Element, PartOf]]:
-        """The drawings of a sheet, each with what reads the parts that the drawing names.  Each part is read once."""
+        """The drawings of a sheet, each with a function that reads the parts that the drawing names.  Each part is read once."""
         for kind, part in self._relations(self._parts[sheet]).values():
             if kind.endswith("/drawing") and (content := self._once(part)):
                 yield parsed(content), partial(self._named, self._relations(part))

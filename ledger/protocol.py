@@ -110,7 +110,7 @@ class Snapshot(Entry):
     forged: frozenset[str] = field(default=frozenset(), compare=False)
     """The branches whose results no worker of this installation has made for this plan."""
     reported: Mapping[str, BranchResult] = field(default_factory=dict, compare=False)
-    """What this process reported in the same step, or holds, by branch; `branch_results` has the others."""
+    """The results by branch that this process reported in the same step, or holds.  `branch_results` has the other results."""
     held: Sequence[HeldResult] = field(default=(), compare=False)
     """The results of a request that was neither reported nor joined (`ledger.held`)."""
 

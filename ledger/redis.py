@@ -143,10 +143,9 @@ class RedisLedger:
         the breaker transitions (`ledger.breakers.read_transitions` reads them).  Only the first end counts outcomes."""
         args: list[Any] = []
         for end in ends:
-            held: list[str | bytes] = [
-                word for result in end.held for word in (result.branch, result.status, result.wire)
-            ]
-            held = [str(end.accepted_at_ms), *held] if held else []
+            held: list[Any] = [end.accepted_at_ms] if end.held else []
+            for result in end.held:
+                held += [result.branch, result.status, result.wire]
             args += [7 + len(held), len(end.outcomes), end.request_id, by, end.body]
             args += ["1" if end.is_complete else "0", end.coalescing_key or "", end.completed, end.plan]
             args += [*held, *end.outcomes]

@@ -50,7 +50,7 @@ class Signer:
             shared = cast("bytes | None", self._client.get(SIGNING))
             if shared is None:
                 mine = self._keys[0] if self._keys else secrets.token_bytes(KEY_BYTES)
-                # No pipeline: its errors show the arguments of a command.
+                # A pipeline is not used, because its errors show the arguments of a command.
                 shared = cast("bytes | None", self._client.set(SIGNING, mine, nx=True, get=True)) or mine
             # The key before is kept: another process may have signed with it just now.
             self._keys = (shared, *[key for key in self._keys if key != shared][:1])

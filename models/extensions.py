@@ -38,7 +38,7 @@ Variable: TypeAlias = Annotated[str, AfterValidator(_variable)]
 class Declared(BaseModel):
     """Read strictly: an unknown field is an error."""
 
-    # A process reads a few of the kinds of tables: the others are never built.
+    # A process reads tables of a few kinds, so the validators of the other kinds are never built.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 

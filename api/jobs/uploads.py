@@ -35,7 +35,7 @@ class Upload(io.RawIOBase):
     """Reads the body from a worker thread of the event loop; its `form` is `jsonl` or `csv`."""
 
     def __init__(self, request: HttpRequest) -> None:
-        """Raises Problem for a body that is not read here."""
+        """Raises Problem for a compressed body, and for a media type that is not in MEDIA_TYPES."""
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise Problem("unsupported_media_type", "Content-Encoding: send the lines uncompressed")
         media_type = (

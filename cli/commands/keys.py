@@ -134,11 +134,11 @@ def list_(
     n: Annotated[int, typer.Argument(metavar="[N]", min=1, max=100_000, help="Number of keys.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """List the last keys, newest first, with their rights and when they were last used; never the keys themselves."""
+    """List the newest keys with their rights and when they were last used. The secrets of keys are not shown."""
     import time
 
     with _open() as store:
-        (*listed,) = store.list(n + 1)
+        listed = store.list(n + 1)
     now_ms, has_more = time.time_ns() // 1_000_000, len(listed) > n
     table = _table(listed[:n], now_ms) if listed else "there are no keys yet: `chorale keys create` makes one"
     more = [f"there are older keys: `chorale keys list {10 * n}`"] if has_more else []

@@ -79,12 +79,12 @@ _MODULES = {
     "request_factory": ("make_request",),
     "wire_names": ("Reason", "Status"),
 }
-"""Where the names are; the errors are in `errors`."""
+"""The module of each name.  The names of errors are in `errors`."""
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    # A module is imported when a name of it is first used: a program that needs one word must not import Celery.
+    # A module is imported when one of its names is first used, so that a program that needs one word does not import Celery.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)

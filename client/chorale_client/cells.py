@@ -27,9 +27,9 @@ _NAME = re.compile(r"[a-z0-9]{1,16}")
 
 
 class Cells:
-    """Sends each request to one of the cells, whose clients are given by name; an id ends with a dot and the name of its cell.
+    """Sends each request to one of the cells, whose clients are given by name.  An id ends with a dot and the name of its cell.
 
-    Equal questions go to the same cell while it can be reached: there they are cached, and searched once.  An id is unique within a
+    Equal questions go to the same cell while it can be reached, where they are cached, and searched once.  An id is unique within a
     cell: a request that is sent again may run in another one.  Threads may share this object.
     Raises ValueError for a wrong name, and without a cell.
     """
@@ -46,7 +46,7 @@ class Cells:
         self._avoided_until_s: dict[str, float] = {}
 
     def retrieve(self, questions: Questions, **options: Unpack[RequestOptions]) -> Answer:
-        """As `Chorale.retrieve`.  Raises ServiceUnavailable if no cell can be reached in time, or the one that has accepted the
+        """As `Chorale.retrieve`.  Raises ServiceUnavailable if no cell can be reached in time, or if the cell that has accepted the
         request is lost."""
         return self.ask(make_request(questions, **options))
 
@@ -98,7 +98,7 @@ class Cells:
         raise AssertionError("the last cell has answered or raised")
 
     def _order(self, request: Request) -> list[str]:
-        """The names of the cells, those that are avoided last.  Without one of them only its own share of the requests moves."""
+        """The names of the cells; avoided cells come last.  If a cell is avoided, only the requests of that cell move."""
         now_s, hashed_text = time.monotonic(), request.model_dump_json(include={"namespace", "questions"})
         return sorted(
             self._cells,

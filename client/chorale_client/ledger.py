@@ -45,7 +45,7 @@ MOST_REPLICAS = 10
 
 
 def check_replicas(replicas: int) -> int:
-    """Raises ValueError."""
+    """Returns `replicas`.  Raises ValueError for a number that is not allowed."""
     if not 0 <= replicas <= MOST_REPLICAS:
         raise ValueError(f"replicas is a number from 0 to {MOST_REPLICAS}, not {safe_repr(replicas)}")
     return replicas
@@ -96,7 +96,7 @@ def accept(
         script = Script("accept", keys, args)
         if message:
             script = Script("accept_and_send", [*keys, QUEUE_RETRIEVE], [*args, message])
-        # On one connection: Redis waits for the replicas to have what this connection has written.
+        # Both commands use one connection: WAIT counts the replicas that have what its own connection has written.
         return [script, ("WAIT", replicas, REPLICATED_WITHIN_MS)] if replicas else [script]
 
     answer, *having_it = yield accepting()

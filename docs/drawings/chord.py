@@ -1,4 +1,4 @@
-"""The moving picture of the README: the chord of one request, while one of its workers hangs.  `python -m docs.drawings.chord`."""
+"""Draws the moving picture of README: the chord of one request, while one of its workers hangs (`python -m docs.drawings.chord`)."""
 
 from __future__ import annotations
 

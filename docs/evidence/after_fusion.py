@@ -30,7 +30,7 @@ from tasks.wiring.pipeline import load_pipeline
 
 QUESTIONS_A_REQUEST = 8
 DEEP = 100
-"""Hits among which the right document is looked for."""
+"""The right document is looked for among this many hits."""
 
 
 def words(text: str) -> str:

@@ -37,7 +37,7 @@ from tasks.wiring.resources import Resources
 
 DEPTH = 100
 TURN = 20
-"""Questions that one store answers before the next one does."""
+"""The number of questions that one store answers before the next store has its turn."""
 MEASURED = ("bm25", "vector", "rrf", "scores")
 
 

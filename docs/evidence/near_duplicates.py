@@ -137,7 +137,7 @@ LIGHT: Mapping[str, Edit] = {
 }
 """For short texts; a share of 0 is one word."""
 NUMBERS: Mapping[str, Edit] = {"one number changed": _other_number}
-"""For texts with four numbers or more.  Such a text is no copy."""
+"""These edits are for texts with four numbers or more.  The edited text is no copy."""
 
 
 @dataclass(frozen=True, slots=True)

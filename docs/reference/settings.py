@@ -51,7 +51,7 @@ def settings_page() -> str:
 
 
 def _descriptions() -> dict[str, str]:
-    """The text under each setting by the setting's name.  Pydantic reads the texts too, but in every process, in 50 ms."""
+    """The text under each setting by the setting's name.  Pydantic could read the texts, but would take 50 ms in every process."""
     (of_class,) = ast.parse(inspect.getsource(Settings)).body
     assert isinstance(of_class, ast.ClassDef)
     descriptions = dict[str, str]()

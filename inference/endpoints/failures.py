@@ -89,15 +89,15 @@ def limit_advice(status: int, body: bytes, sent: bytes) -> str:
     """
     if status not in (400, 413, 422):
         return ""
-    said = str(error_message(body) or body.decode(errors="replace"))[:2_000].lower()
+    message = str(error_message(body) or body.decode(errors="replace"))[:2_000].lower()
     what, options = "the request is too large for it", "`batch` or `max_pieces`"
-    if _MANY.search(said):
+    if _MANY.search(message):
         what, options = "too many texts for it", "`batch`"
-    elif _LONG.search(said) and "per request" not in said:
+    elif _LONG.search(message) and "per request" not in message:
         what, options = "a text is too long for it", "`max_pieces`"
-    elif status != 413 and "per request" not in said:
+    elif status != 413 and "per request" not in message:
         return ""
-    match = _SAYS_LIMIT.search(said)
+    match = _SAYS_LIMIT.search(message)
     limit = f" (its limit: {match[1]})" if match and match[0].encode() not in sent.lower() else ""
     return f"{what}{limit}: set a lower {options}"
 

@@ -261,6 +261,11 @@ class JsonEndpoint:
         return min(timeout_s, self._request_s)
 
 
+def _was_closed(error: httpx2.RemoteProtocolError) -> bool:
+    """Whether the connection was closed, which may pass.  Only h11's words tell a closed connection from an answer that is no HTTP."""
+    return "closed connection" in str(error) or "disconnected" in str(error)
+
+
 class _Requests:
     """The requests of one call."""
 
@@ -307,13 +312,9 @@ class _Requests:
                 raise endpoint.refusal(response.status_code, answer, sent)
             except StageFailure:
                 raise
-            except httpx2.RemoteProtocolError as error:
-                # Only h11's words tell a connection that was closed, which may pass, from what is no HTTP.
-                if "closed connection" not in str(error) and "disconnected" not in str(error):
-                    raise InvalidAnswer(f"{endpoint.where}: its answer is no valid HTTP") from None
-                retry_after = ""
-                raise StoreUnavailable(f"{endpoint.where}: {type(error).__name__}") from None
             except httpx2.HTTPError as error:
+                if isinstance(error, httpx2.RemoteProtocolError) and not _was_closed(error):
+                    raise InvalidAnswer(f"{endpoint.where}: its answer is no valid HTTP") from None
                 retry_after = ""
                 # The text of such an error may quote the header with the key.
                 raise StoreUnavailable(f"{endpoint.where}: {type(error).__name__}") from None

@@ -70,7 +70,7 @@ class Builder:
     def product(self, x: str, name: str, matrix: NDArray[np.float32]) -> str:
         """x times `matrix`, shape (in, out).
 
-        In int8 each row of x has its own scale, so its product depends on no other row, and so has each column of `matrix`.
+        In int8 each row of x and each column of `matrix` has its own scale.  The product of a row therefore depends on no other row.
         """
         if self.precision == "fp32" or name.endswith(self.in_fp32):
             return self.op("MatMul", [x, self.weight(name, matrix)])

@@ -20,8 +20,8 @@ _MOST_POINTS = 100
 
 
 def related(relations: Any, read: set[str]) -> PartOf:
-    """What reads a part, for the relations of python-docx and python-pptx.  `read` gets the parts' names: a part is read once,
-    because a small file may name it thousands of times."""
+    """A function that reads a part, for the relations of python-docx and python-pptx.  `read` gets the names of the parts that were
+    read.  Each part is read once, because a small file may name a part thousands of times."""
 
     def content(name: str) -> bytes | None:
         relation = relations.get(name)

@@ -5,4 +5,4 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """No database is older: a new one gets the declared tables (`models.schema`)."""
+    """Changes nothing: no database is older, and a new database gets the declared tables (`models.schema`)."""

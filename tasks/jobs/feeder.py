@@ -95,7 +95,7 @@ class Feeder(Duty):
         begun_s = time.monotonic()
         if not self.feed_once():
             return IDLE_S
-        # With thousands of jobs a tick takes long.  The other threads of the process end requests.
+        # A tick over thousands of jobs takes long, and the pause leaves time to the threads that end requests.
         return max(TICK_S, time.monotonic() - begun_s)
 
     def feed_once(self) -> bool:
@@ -204,7 +204,7 @@ class Feeder(Duty):
         for job in active:
             if job.state == State.RUNNING:
                 jobs.note_rate(job.job_id, self._paces[job.job_id].rate(now_s, job.done))
-        # One query for all: somebody may have thousands of jobs, and those of others wait meanwhile.
+        # One query reads all jobs: one tenant may have thousands, and the jobs of other tenants wait meanwhile.
         unfinished = {job.job_id: job for job in jobs.active()}
         for job_id in (*(job.job_id for job in active), *self._events.unfinished):
             if job_id not in unfinished:

@@ -37,7 +37,7 @@ from tasks.wiring.resources import Resources
 log = get_logger("chorale.batch")
 
 _AnsweredPart = tuple[str, BranchResult, Started]
-"""The id of a request, the result of one of its branches, and what the part was started with."""
+"""The id of a request, the result of one of its branches, and the start of that part."""
 
 
 def make_intake(app: Celery, queues: Sequence[str]) -> BatchConsumer:
@@ -112,7 +112,7 @@ def _fuse(app: Celery, parts: Sequence[_AnsweredPart], begun_s: float) -> None:
     except (WorkerShutdown, WorkerTerminate):
         raise
     except BaseException:
-        # The results of held requests are nowhere else.  Those of a request that has ended are not counted.
+        # Only this process has the results of held requests.  Reports of a request that has ended change nothing.
         if unreported:
             app.backend.report_all(unreported)
         raise

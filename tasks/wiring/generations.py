@@ -20,7 +20,7 @@ from models.errors import ServiceError
 from search.documents.reading import Documents
 
 COMPARED_EVERY_S = 1.0
-"""How long a cell may answer from its cache after another cell has changed the documents."""
+"""A cell compares the generation of a namespace that is searched at most this often with that of the documents."""
 
 
 class Generations:

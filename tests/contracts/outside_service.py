@@ -57,7 +57,7 @@ ANSWERS: dict[str, tuple[Answer, Reason]] = {
     ),
     "another protocol": (repeats(b"SSH-2.0-OpenSSH_9\r\n", b"\r\n"), Reason.INVALID_ANSWER),
 }
-"""Answers without end."""
+"""Answers that never end, each with the reason of the failure."""
 
 
 class OutsideServiceContract:
@@ -130,7 +130,7 @@ class OutsideServiceContract:
             assert self.fails(ask, hostile).reason == Reason.INVALID_ANSWER, what
 
     def test_the_text_of_an_error_is_read_in_its_length(self, hostile: HostileServer, ask: Ask) -> None:
-        """An expression that looks for a limit once took the square of it: hours for this text."""
+        """The time of an expression that looks for a limit once grew with the square of the length: hours for this text."""
         for text in (b"token " + b"max" * 20_000, b"a_" * 30_000 + b"!"):
             hostile.answer = says(400, b'{"code": "%s", "message": "%s"}' % (text, text))
             assert len(self.fails(ask, hostile).detail) < 1_000

@@ -35,7 +35,7 @@ LATE_PARTS = {
     "a time limit that is none",
     "callbacks that are none",
 }
-"""Parts of a request that nobody knows, as those that come after its end: they need no line."""
+"""Messages that look like parts of a request that has ended.  The log needs no line for them."""
 
 
 @pytest.fixture(scope="module")

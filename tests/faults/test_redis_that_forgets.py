@@ -116,7 +116,7 @@ def test_each_caller_has_an_answer_or_an_error_with_a_name_and_nothing_is_lost_w
         done.set()
         thread.join()
     assert any(isinstance(answer, Answer) for answer in answers)
-    # Those that the deadline has ended say so; an answer names what it lacks.
+    # An answer that is not complete names what it lacks.
     assert all(
         answer.degraded for answer in answers if isinstance(answer, Answer) and answer.status != "complete"
     )

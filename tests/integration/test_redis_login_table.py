@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "d": ("XDEL {} 1-1", "XTRIM {} MAXLEN 0", "XADD {} MAXLEN 0 * x y"),
     },
 }
-"""By the type of a key, the commands that read it, write to it, and delete of it."""
+"""The commands that read a key, write to it, and delete from it, by the type of the key."""
 OF_EVERY_TYPE = ("DEL {}", "UNLINK {}", "EXPIRE {} 0", "PEXPIRE {} 0", "RENAME {} {}")
 QUEUES = ("chorale.retrieve", "chorale.bm25", "chorale.fusion", "chorale.bulk", "chorale.index", "app")
 """`app` is a queue of CHORALE_ON_END_QUEUES."""
@@ -62,7 +62,7 @@ TO_WRITE = {
     *("chorale:rules", "chorale:rate:<key>", "chorale:session:<hash>"),
     *("chorale.retrieve", "chorale.index", "app"),
 }
-"""What these may write: requests, what they hand in, and the HTTP API's own."""
+"""The keys that these logins may write: requests, what callers hand in, and the keys of the HTTP API."""
 
 
 def types() -> dict[str, str]:

@@ -58,7 +58,7 @@ class _Program:
 
 
 class Caller(_Program):
-    """Asks until its end, or `most` times, and waits for the last answer."""
+    """A program that asks questions until the block ends, or `most` times, and then waits for the last answer."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Caller(_Program):
 
 
 class Sender(_Program):
-    """Sends requests until its end, and then looks for all of them."""
+    """A program that sends requests until the block ends, and then looks for each of them."""
 
     def __init__(self, enter: Sequence[str], redis_url: str, *, replicas: int) -> None:
         super().__init__(enter, redis_url, "sending", replicas)

@@ -57,7 +57,7 @@ def everybody_has_an_end(caller: Caller) -> None:
 
 
 def test_a_clock_that_is_30_s_wrong_costs_nothing(cluster: Cluster) -> None:
-    """The clock of host b is wrong by this, in all tests."""
+    """The clock of host b is wrong by this time in all tests."""
     with asking(cluster) as caller:
         caller.wait()
     everybody_has_an_end(caller)

@@ -1,4 +1,4 @@
-"""A line of a job's input, for those that store and answer it: `chorale_client.jobs.lines` reads and checks it."""
+"""A line of a job's input.  `chorale_client.jobs.lines` reads and checks it; the service stores and answers it."""
 
 from __future__ import annotations
 

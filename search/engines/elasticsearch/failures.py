@@ -152,7 +152,8 @@ def stranger(server: Server) -> InvalidAnswer:
 
 
 def _cause(body: Any) -> tuple[str, str]:
-    """Type and reason of the innermost cause; of Amazon's own errors the first line, as the others quote the request."""
+    """Type and reason of the innermost cause.  The reason of an error of Amazon is its first line, since the other lines quote the
+    request."""
     error = body.get("error", body) if isinstance(body, Mapping) else body
     if not isinstance(error, Mapping):
         return "", " ".join(str(error).split())[:300]

@@ -93,7 +93,7 @@ class TextSearcher:
         self, rows: Rows, query: tantivy.Query, places: NDArray[np.intp], scores: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         if len(rows.first_rids) == len(rows.version_of):
-            return scores  # each document is one passage, so its score by the other index would be the same
+            return scores  # each document is one passage, so both indexes give it the same score
         firsts, of_place = np.unique(rows.first_rids[rows.version_of[places]], return_inverse=True)
         found, of_documents = self.documents.best(among(query, firsts), len(firsts) + 1)
         whole = np.zeros(len(firsts))

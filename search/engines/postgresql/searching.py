@@ -33,10 +33,10 @@ _SHOWN = "passage_id, document_id, {score}, source_type, published_at, content_h
 RARE_SHARE = 0.3
 """The rarest words of a question, up to this share of its postings, are read first."""
 
-# No passage gets more than its weight from a word.  Where the frequent words together weigh less than the last of the best
-# passages by the rare words has (`least`), a passage without a rare word is not among the best, and the frequent words are looked up
-# for those passages alone that may still be among them (MaxScore: Turtle and Flood, Information Processing & Management 31(6), 1995).
-# Otherwise every posting is read.  With ties, so that equal passages are ordered by their ids wherever the ranking is cut.
+# A word gives a passage at most its weight.  The rare words give a ranking, whose last passage has the score `least`.  If the frequent
+# words together weigh less than `least`, each of the best passages has a rare word.  The frequent words are then looked up only for
+# passages that may still be among the best (MaxScore: Turtle and Flood, Information Processing & Management 31(6), 1995).  Otherwise
+# every posting is read.  The ranking is cut with ties, so that the ids of equal passages decide their order wherever it is cut.
 _TEXT = f"""
     WITH {{allowed}} question AS MATERIALIZED (
         SELECT term, {{of_passage}} AS weight, {{of_document}} AS whole_weight,
@@ -180,7 +180,7 @@ def _scored(
 
 
 def _weight(documents: str, total: int) -> str:
-    """Of a term that the question has `times` times, and that is in `documents` of `total`."""
+    """The weight of a term that the question has `times` times, and that is in `documents` of `total`."""
     # A plain 0.5 would be of the type numeric, which is ten times slower.
     return f"times * {K1 + 1}::float8 * ln(1 + ({total} - {documents} + 0.5::float8) / ({documents} + 0.5::float8))"
 

@@ -53,8 +53,8 @@ def packing_s(request: Request) -> float:
 def placed_branches(
     resources: Resources, request: Request, plan: Plan, searched: Collection[int]
 ) -> tuple[BranchPlan, ...]:
-    """The branches of the plan; those of a costly request and of a shadow go to the bulk workers.  `asked`: the questions that
-    they search.
+    """The branches of the plan; those of a costly request and of a shadow go to the bulk workers.  `searched`: the
+    indices of the questions that they search.
 
     If no worker serves `chorale.bulk`, a costly request is treated as any other.  A limit that is declared for callers would only
     say how long a shadow had to wait.

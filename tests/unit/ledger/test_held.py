@@ -30,7 +30,7 @@ STARTED = Started(
 
 
 def started_with(**changes: Any) -> Started:
-    """As STARTED, with these values of each branch of the plan."""
+    """A part like STARTED, with these values of each branch of the plan."""
     branches = tuple(branch.model_copy(update=changes) for branch in PLAN.branches)
     return replace(STARTED, plan=PLAN.model_copy(update={"branches": branches}).to_json())
 

@@ -160,7 +160,7 @@ def as_qdrant(clause: dict[str, Any], fields: dict[str, Any]) -> bool:
 
 
 def compares(name: str, value: Any, bound: Any) -> bool:
-    """Numbers with numbers, as floats, and moments with moments; a bare date begins its day."""
+    """Qdrant compares numbers with numbers, as floats, and moments with moments; a bare date begins its day."""
     if is_number(value) and is_number(bound):
         return bool(RANGES[name](float(value), float(bound)))
     if date_span(value) is None or date_span(bound) is None:
@@ -195,7 +195,7 @@ ANSWERED: list[tuple[dict[str, Any], list[Any], list[Any]]] = [
 def test_the_imitation_of_qdrant_finds_what_its_engine_found(
     clause: dict[str, Any], found: list[Any], not_found: list[Any]
 ) -> None:
-    """As recorded with Qdrant's own engine in process (qdrant-edge-py 0.9.0)."""
+    """The answers were recorded with Qdrant's own engine in process (qdrant-edge-py 0.9.0)."""
     assert [as_qdrant(clause, {"f": value}) for value in found] == [True] * len(found)
     assert [as_qdrant(clause, {"f": value}) for value in not_found] == [False] * len(not_found)
 

@@ -71,7 +71,7 @@ class Amazon(Impostor):
 
 @pytest.fixture(autouse=True)
 def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Of a role, in the environment; this machine's own profile and role are out of reach."""
+    """The credentials of a role, in the environment.  The profile and the role of this machine are out of reach."""
     for name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
