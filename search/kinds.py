@@ -13,19 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from models import cypher
-from models.endpoints import (
-    ElasticsearchEndpoint,
-    HttpEndpoint,
-    MongodbTexts,
-    Neo4jEndpoint,
-    OpenSearchEndpoint,
-    PostgresqlEndpoint,
-    WeaviateEndpoint,
-)
+from models.endpoints import ElasticsearchEndpoint, OpenSearchEndpoint, PostgresqlEndpoint, WeaviateEndpoint
 from models.errors import NotConfigured
 from models.extensions import Declared, Need, StoreKind
 from models.hits import Ranking
 from models.http_placeholders import placeholders
+from models.source_endpoints import HttpEndpoint, MongodbTexts, Neo4jEndpoint
 from search.credentials import usable_key
 from search.protocol import Search
 

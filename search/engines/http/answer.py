@@ -16,9 +16,9 @@ from chorale_client.wire_names import Warned
 from pydantic_core import from_json
 
 from models.documents import MAX_METADATA_DEPTH, PassageText
-from models.endpoints import HttpEndpoint, JsonPath
 from models.errors import InvalidAnswer
 from models.hits import Hit, Ranking
+from models.source_endpoints import HttpEndpoint, JsonPath
 from search.filters import compile_filters, elements, filter_fields, unknown_field_warning
 from search.protocol import Search
 

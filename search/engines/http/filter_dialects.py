@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from models.endpoints import FilterDialect
+from models.source_endpoints import FilterDialect
 from search.filter_meanings import meanings
 from search.filters import OWN_FIELDS, RANGES, choices, date_span, is_number
 

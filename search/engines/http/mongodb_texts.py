@@ -11,8 +11,8 @@ from bson.errors import BSONError
 from bson.objectid import ObjectId
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError, ServerSelectionTimeoutError
 
-from models.endpoints import MongodbTexts
 from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
+from models.source_endpoints import MongodbTexts
 from search.engines.http.answer import at
 
 _NO_LOGIN = (13, 18, 8000)

@@ -10,8 +10,8 @@ from urllib.parse import quote, urlencode, urlsplit
 import httpx2
 from pydantic_core import to_json
 
-from models.endpoints import HttpEndpoint
 from models.http_placeholders import PLACE, PLACES
+from models.source_endpoints import HttpEndpoint
 
 
 def make_request(endpoint: HttpEndpoint, values: Mapping[str, Any], *, key: str | None) -> httpx2.Request:

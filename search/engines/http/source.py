@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from models.documents import Matrix
-from models.endpoints import HttpEndpoint
 from models.errors import (
     BadIndex,
     InvalidAnswer,
@@ -24,6 +23,7 @@ from models.errors import (
 )
 from models.event_loop import running_loop
 from models.hits import Ranking
+from models.source_endpoints import HttpEndpoint
 from search.credentials import usable_key
 from search.deadline import Deadline
 from search.engines.http.answer import AnswerReader

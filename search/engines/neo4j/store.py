@@ -13,7 +13,6 @@ from neo4j.exceptions import DriverError, Neo4jError
 from neo4j.graph import Entity
 
 from models.documents import Matrix
-from models.endpoints import Neo4jEndpoint
 from models.errors import (
     BadIndex,
     InvalidAnswer,
@@ -25,6 +24,7 @@ from models.errors import (
 )
 from models.event_loop import running_loop
 from models.hits import Ranking
+from models.source_endpoints import Neo4jEndpoint
 from search.cypher_rows import MAX_ROWS, ranked, with_limits
 from search.deadline import Deadline
 from search.protocol import Search

@@ -12,9 +12,9 @@ from bson.objectid import ObjectId
 from pydantic import ValidationError
 from pymongo import monitoring
 
-from models.endpoints import HttpEndpoint, MongodbTexts
 from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreUnavailable, Unauthorised
 from models.hits import Ranking
+from models.source_endpoints import HttpEndpoint, MongodbTexts
 from search.engines.http.mongodb_texts import MongodbCollection
 from search.engines.http.source import HttpSource
 from search.kinds import open_http_source

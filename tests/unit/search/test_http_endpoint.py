@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from models.endpoints import HttpEndpoint
+from models.source_endpoints import HttpEndpoint
 from search.engines.http.answer import at
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from models.endpoints import HttpEndpoint
+from models.source_endpoints import HttpEndpoint
 from search.engines.http.source import HttpSource
 from tests.support.servers.search_server import (
     SearchServer,

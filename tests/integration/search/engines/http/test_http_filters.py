@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from models.endpoints import FilterDialect
+from models.source_endpoints import FilterDialect
 from tests.support.servers.search_server import (
     SearchServer,
     says,
