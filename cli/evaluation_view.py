@@ -10,8 +10,8 @@ from cli.terminal import Text, plain_table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from evaluation.metrics import Gain
-    from evaluation.movements import Movement, Place
+    from evaluation.judged.metrics import Gain
+    from evaluation.judged.movements import Movement, Place
 
 
 def measures_table(title: str, rows: Mapping[str, Mapping[str, float]]) -> Table:

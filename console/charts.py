@@ -9,7 +9,7 @@ from typing import Any
 from chorale_client import answer
 from chorale_client.wire_names import Stage
 
-from evaluation.movements import RankedHit
+from evaluation.judged.movements import RankedHit
 
 COLUMN, ROW, TOP, LEFT = 130, 20, 30, 60
 DEEPEST = 8

@@ -25,10 +25,10 @@ from records.judgements.pooling import JudgedQuestion, pooled
 from records.keys.grant import Grant
 
 if TYPE_CHECKING:
-    from evaluation.fusion_changes import FusionChanges
-    from evaluation.judged_comparison import JudgedComparison
-    from evaluation.metrics import Gain
-    from evaluation.replayed_comparison import ReplayedComparison
+    from evaluation.judged.judged_comparison import JudgedComparison
+    from evaluation.judged.metrics import Gain
+    from evaluation.recorded.fusion_changes import FusionChanges
+    from evaluation.recorded.replayed_comparison import ReplayedComparison
 
 _MOST = 500
 """Requests."""
@@ -78,7 +78,7 @@ async def count_comparison(visit: Visit) -> None:
 def compared_by(visit: Visit) -> Compared:
     """Raises InvalidRequest for a wrong parameter."""
     # The planner loads the kinds of stores, as `Visit.pipeline` does.
-    from evaluation.replayed_comparison import compare_replayed
+    from evaluation.recorded.replayed_comparison import compare_replayed
 
     pipeline, parameters = visit.pipeline, visit.parameters
     names = list(pipeline.configurations)
@@ -178,7 +178,7 @@ def _shown(visit: Visit) -> dict[str, Any]:
 
 def _live(visit: Visit, compared: Compared) -> dict[str, Any] | None:
     """What people prefer on the pages that A and B share; None if the pipeline does not interleave these two."""
-    from evaluation.live_comparison import compare_live
+    from evaluation.recorded.live_comparison import compare_live
 
     declared = visit.pipeline.interleaving
     if declared is None or not _are_sides(compared, declared):
@@ -194,7 +194,7 @@ def _live(visit: Visit, compared: Compared) -> dict[str, Any] | None:
 
 def _shadow(visit: Visit, compared: Compared) -> dict[str, Any] | None:
     """What B answered to the same requests on the bulk workers; None if the pipeline has no such shadow, or there is none yet."""
-    from evaluation.shadow_comparison import compare_shadows
+    from evaluation.recorded.shadow_comparison import compare_shadows
 
     declared = visit.pipeline.shadow
     if declared is None or not _are_sides(compared, declared):
@@ -226,7 +226,7 @@ def _interval(gain: Gain) -> str:
 
 def _block(visit: Visit, configuration: Configuration, remark: str) -> dict[str, Any]:
     """What an editor of the pipeline file adds to it."""
-    from evaluation.tuned_file import configuration_block
+    from evaluation.tuning.tuned_file import configuration_block
 
     source = visit.services.settings.pipeline_file
     return {"name": configuration.name, "block": configuration_block(configuration, [remark], source)}
@@ -234,7 +234,7 @@ def _block(visit: Visit, configuration: Configuration, remark: str) -> dict[str,
 
 def _tuned(visit: Visit, compared: Compared) -> dict[str, Any]:
     """What tuning on the judged questions chooses, or why it does not."""
-    from evaluation.recorded_tuning import tune_recorded
+    from evaluation.tuning.recorded_lists import tune_recorded
 
     if not _tuning.acquire(blocking=False):
         return {"why": "another tuning runs: open this page again in a moment"}

@@ -28,7 +28,7 @@ from records.judgements.feedback import NOTHING_FITS, Event, RecordedQuestion
 from records.judgements.store import JUDGED_HITS, Coverage
 
 if TYPE_CHECKING:
-    from evaluation.judged_comparison import OpenQuestion
+    from evaluation.judged.judged_comparison import OpenQuestion
 
 NEWEST = 200
 """Recorded requests among which the next one is chosen."""

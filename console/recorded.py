@@ -20,9 +20,9 @@ from console.pages import Page, Visit, fields_of
 from console.search import configurations_of, kept_answer, recorded_degraded
 from console.searched_again import difference, search_again
 from console.sessions import PATH
-from evaluation.fusion_changes import FusionChanges, fused_with, reported_ms, smallest_swap
-from evaluation.recorded_request import RecordedRequest
-from evaluation.whereabouts import whereabouts
+from evaluation.recorded.fusion_changes import FusionChanges, fused_with, reported_ms, smallest_swap
+from evaluation.recorded.request import RecordedRequest
+from evaluation.recorded.whereabouts import whereabouts
 from fusion.fused_hits import FusedHit
 from models.audit_tables import RequestRow
 from models.plan import Plan
@@ -152,7 +152,7 @@ def _planned(visit: Visit, recorded: RecordedRequest) -> tuple[Plan, list[str]]:
     if (configuration := visit.parameters.get("configuration")) is None:
         return recorded.plan, []
     # The planner loads the kinds of stores, as `Visit.pipeline` does.
-    from evaluation.replay import missing_lists, planned_under
+    from evaluation.recorded.replay import missing_lists, planned_under
     from models.errors import NotOffered
 
     try:

@@ -1,4 +1,5 @@
-"""How good answers are, by judged questions: evaluating, comparing and tuning.
+"""How good answers are: by judged questions (`judged`), by the requests that the audit trail has (`recorded`), and which values
+would be better (`tuning`).
 
-Uses `wiring`; must not contain anything that answering a request needs.
+Must not contain anything that answering a request needs.
 """

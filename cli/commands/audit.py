@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from sqlalchemy import Engine
 
-    from evaluation.replay import Replay, ReplayedQuestion
+    from evaluation.recorded.replay import Replay, ReplayedQuestion
     from models.audit_tables import RequestRow
 
 
@@ -302,7 +302,7 @@ def replay(
         chorale replay 4ad2be09
     """
     from config.settings import load_settings
-    from evaluation.replay import replay as fused_again
+    from evaluation.recorded.replay import replay as fused_again
     from models.errors import NotOffered
     from tasks.wiring.pipeline import load_pipeline
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from config.settings import Settings
-    from evaluation.collection import Collection
-    from evaluation.comparison import Answered, Comparison, Mover
-    from evaluation.shadow_comparison import ShadowComparison
+    from evaluation.judged.collection import Collection
+    from evaluation.judged.comparison import Answered, Comparison, Mover
+    from evaluation.recorded.shadow_comparison import ShadowComparison
 
 
 def compare(
@@ -73,10 +73,10 @@ def compare(
     from chorale_client.wire_names import Status
 
     from cli.installation import find_installation
-    from evaluation.collection import read_collection
-    from evaluation.comparison import compare as compared
-    from evaluation.comparison import write_answers
-    from evaluation.metrics import MEASURES, measure_each
+    from evaluation.judged.collection import read_collection
+    from evaluation.judged.comparison import compare as compared
+    from evaluation.judged.comparison import write_answers
+    from evaluation.judged.metrics import MEASURES, measure_each
 
     if measure not in MEASURES:
         raise typer.BadParameter(f"{measure!r}; there are: {', '.join(MEASURES)}", param_hint="--measure")
@@ -102,8 +102,8 @@ def compare(
 
 def _compare_live(a: str, b: str, *, as_json: bool) -> None:
     from cli.commands.audit import trail
-    from evaluation.live_comparison import compare_live
-    from evaluation.shadow_comparison import compare_shadows
+    from evaluation.recorded.live_comparison import compare_live
+    from evaluation.recorded.shadow_comparison import compare_shadows
     from records.audit.shadow_pairs import shadow_pairs
     from records.judgements.impressions import impressions
     from records.judgements.pooling import pooled
@@ -145,7 +145,7 @@ def _sides(collection: Collection, settings: Settings, names: tuple[str, str]) -
     from cli.commands.evaluate import index_collection
     from cli.local.measured_pipeline import measured_pipeline
     from cli.progress import asking_bar
-    from evaluation.comparison import answered, read_answers
+    from evaluation.judged.comparison import answered, read_answers
     from tasks.wiring.pipeline import load_pipeline
 
     answers = {name: read_answers(Path(name), collection) for name in names if Path(name).is_file()}

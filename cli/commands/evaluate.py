@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from evaluation.collection import Collection
-    from evaluation.run import Evaluation
+    from evaluation.judged.collection import Collection
+    from evaluation.judged.run import Evaluation
     from tasks.wiring.resources import Resources
 
 
@@ -49,9 +49,9 @@ def evaluate(
     from cli.installation import find_installation
     from cli.local.measured_pipeline import measured_pipeline
     from cli.progress import asking_bar
-    from evaluation.collection import read_collection
-    from evaluation.run import evaluate as ask_all
-    from evaluation.run import runs_of
+    from evaluation.judged.collection import read_collection
+    from evaluation.judged.run import evaluate as ask_all
+    from evaluation.judged.run import runs_of
     from tasks.wiring.pipeline import load_pipeline
 
     collection = read_collection(folder, split).limited(limit)
@@ -108,7 +108,7 @@ def index_collection(collection: Collection, resources: Resources, console: Cons
 
 def _parts(evaluation: Evaluation) -> Iterator[Table | str]:
     """What the console prints, from top to bottom."""
-    yield f"{evaluation.collection}: {evaluation.documents:,} documents, {evaluation.questions:,} judged questions\n"
+    yield f"{evaluation.judged.collection}: {evaluation.documents:,} documents, {evaluation.questions:,} judged questions\n"
     yield measures_table("run", evaluation.figures)
     medians = ", ".join(f"{name} {score:.3g}" for name, score in evaluation.best_scores.items())
     yield f"\nmedian of the best scores: {medians}"

@@ -16,7 +16,7 @@ from cli.options import AsJson, Configuration, QuestionNamespace
 from cli.terminal import Text, counted, print_json, stderr, stdout
 
 if TYPE_CHECKING:
-    from evaluation.golden import Verdict
+    from evaluation.judged.golden import Verdict
     from tasks.indexing.indexing_run import SourceDocuments
     from tasks.wiring.resources import Resources
 
@@ -65,7 +65,7 @@ def golden(
     from cli.installation import find_installation
     from cli.local.measured_pipeline import measured_pipeline
     from cli.progress import asking_bar
-    from evaluation.golden import figures, judge, read_golden
+    from evaluation.judged.golden import figures, judge, read_golden
     from tasks.wiring.pipeline import load_pipeline
 
     questions = read_golden(file)
@@ -145,7 +145,7 @@ def _own_namespace(resources: Resources, documents: SourceDocuments) -> Iterator
 
 
 def _show(verdicts: Sequence[Verdict], top: int) -> None:
-    from evaluation.golden import figures
+    from evaluation.judged.golden import figures
 
     console = stdout()
     answerable = [verdict for verdict in verdicts if verdict.question.expected]

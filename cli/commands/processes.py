@@ -109,6 +109,6 @@ def sweeper(
 def adapting(resources: Resources, trail: Engine, prepare: Callable[[], None]) -> Iterator[Duty]:
     """The duty that adapts weights, if a configuration declares it."""
     if any(configuration.adapt for configuration in resources.pipeline.configurations.values()):
-        from evaluation.adapting import Adapting
+        from evaluation.tuning.adapting import Adapting
 
         yield Adapting(resources, trail, prepare)

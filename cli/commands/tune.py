@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from config.settings import Settings
-    from evaluation.branch_lists import JudgedQuestion
-    from evaluation.collection import Collection, Judgements
-    from evaluation.tuning import Row, Tuning
+    from evaluation.judged.collection import Collection, Judgements
+    from evaluation.tuning.branch_lists import JudgedQuestion
+    from evaluation.tuning.cross_validation import Row, Tuning
     from tasks.wiring.resources import Resources
 
 _METHODS_SHOWN = 6
@@ -65,10 +65,10 @@ def tune(
     from cli.installation import find_installation
     from cli.progress import asking_bar
     from config.home import find_redis_url
-    from evaluation.branch_lists import record
-    from evaluation.collection import read_collection
-    from evaluation.tuned_file import check_name
-    from evaluation.tuning import tune as tune_fusion
+    from evaluation.judged.collection import read_collection
+    from evaluation.tuning.branch_lists import record
+    from evaluation.tuning.cross_validation import tune as tune_fusion
+    from evaluation.tuning.tuned_file import check_name
     from tasks.wiring.pipeline import load_pipeline
     from tasks.wiring.resources import Resources
 
@@ -104,7 +104,7 @@ def _of_collection(
     collection: Collection, split: str, resources: Resources, console: Console
 ) -> tuple[str, list[JudgedQuestion], Judgements]:
     from cli.commands.evaluate import index_collection
-    from evaluation.branch_lists import JudgedQuestion
+    from evaluation.tuning.branch_lists import JudgedQuestion
 
     if collection.left_out:
         console.print(collection.left_out)
@@ -119,8 +119,8 @@ def _of_file(
     file: Path, namespace: str, limit: int | None
 ) -> tuple[str, list[JudgedQuestion], Mapping[str, Mapping[str, int]]]:
     """Questions that nothing answers are left out: every ranking of theirs is as good as any."""
-    from evaluation.branch_lists import JudgedQuestion
-    from evaluation.golden import read_golden
+    from evaluation.judged.golden import read_golden
+    from evaluation.tuning.branch_lists import JudgedQuestion
 
     answered = [question for question in read_golden(file) if question.expected][:limit]
     questions = [
@@ -134,7 +134,7 @@ def _of_file(
 
 def _write(tuning: Tuning, settings: Settings, output: Path | None, command: str) -> Path | None:
     """Writes the pipeline file if the tuned configuration is better; returns the file."""
-    from evaluation.tuned_file import write_tuned
+    from evaluation.tuning.tuned_file import write_tuned
 
     if not tuning.is_better:
         return None

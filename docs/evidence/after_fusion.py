@@ -24,7 +24,7 @@ from cli.commands.evaluate import index_collection
 from cli.local.measured_pipeline import measured_pipeline
 from cli.terminal import stderr
 from config.settings import load_settings
-from evaluation.collection import Collection, read_collection
+from evaluation.judged.collection import Collection, read_collection
 from models.batching import in_batches
 from tasks.wiring.pipeline import load_pipeline
 

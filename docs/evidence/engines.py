@@ -26,8 +26,8 @@ from cli.commands.evaluate import index_collection
 from cli.local.measured_pipeline import measured_pipeline
 from cli.terminal import stderr
 from config.settings import load_settings
-from evaluation.collection import read_collection
-from evaluation.run import evaluate, runs_of
+from evaluation.judged.collection import read_collection
+from evaluation.judged.run import evaluate, runs_of
 from models.batching import in_batches
 from search.protocol import Search
 from tasks.indexing.moving import move_namespace

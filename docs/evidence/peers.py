@@ -25,8 +25,8 @@ import Stemmer
 
 from cli.commands.evaluate import index_collection
 from cli.terminal import stderr
-from evaluation.collection import Collection, read_collection
-from evaluation.metrics import ndcg, paired_gain
+from evaluation.judged.collection import Collection, read_collection
+from evaluation.judged.metrics import ndcg, paired_gain
 from models.documents import Matrix
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer

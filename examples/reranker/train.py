@@ -18,7 +18,7 @@ from sentence_transformers import CrossEncoder
 from sentence_transformers.util import batch_to_device
 from torch.nn import functional
 
-from evaluation.collection import read_collection
+from evaluation.judged.collection import read_collection
 from inference.model_files import model_folder
 from inference.pair_reranker import check_classifier
 from inference.sentence_model import read_sentence_model

@@ -21,7 +21,7 @@ import typer
 
 from cli.app import app
 from config.settings import PREFIX, Settings
-from evaluation.golden import read_golden
+from evaluation.judged.golden import read_golden
 from tasks.wiring.pipeline import load_pipeline
 from tests.support.code_blocks import PAGES, ROOT, CodeBlock, code_blocks
 from tests.support.command_line import parse

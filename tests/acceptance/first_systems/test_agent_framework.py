@@ -13,7 +13,7 @@ from chorale_client import Answer, Chorale
 from chorale_client.adapters.langgraph import RetrievalResult, retrieval_node
 from langgraph.graph import StateGraph
 
-from evaluation.replay import replay
+from evaluation.recorded.replay import replay
 from models.documents import PassageText
 from models.errors import StoreUnavailable, WrongDeclaration
 from models.extensions import BranchKind, Kinds, StoreKind

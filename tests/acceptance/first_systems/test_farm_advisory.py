@@ -15,7 +15,7 @@ import pytest
 import structlog
 from chorale_client import Answer, Request
 
-from evaluation.golden import read_golden
+from evaluation.judged.golden import read_golden
 from models.extensions import BranchKind, Kinds
 from models.hits import Hit, Ranking
 from tasks.branches.branch_task import BranchTask

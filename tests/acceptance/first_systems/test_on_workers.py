@@ -16,8 +16,8 @@ from chorale_client import Answer
 
 from config.pipeline_reader import DEFAULT_FILE
 from docs.evidence.first_systems import RESULTS
-from evaluation.collection import Collection
-from evaluation.comparison import answered, compare
+from evaluation.judged.collection import Collection
+from evaluation.judged.comparison import answered, compare
 from ingest.raw_documents import RawDocument
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus

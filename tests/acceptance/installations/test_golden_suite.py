@@ -9,7 +9,7 @@ import pytest
 
 from cli.installation import Installation
 from config.settings import Settings
-from evaluation.golden import read_golden
+from evaluation.judged.golden import read_golden
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tests.bench.python_docs import SOURCE, python_docs

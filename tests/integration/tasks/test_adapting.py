@@ -15,7 +15,7 @@ from pydantic_core import from_json
 
 from config import extensions
 from config.declarations import proposed_name
-from evaluation.adapting import Adapting
+from evaluation.tuning.adapting import Adapting
 from models.hits import Ranking
 from records.database import open_database, upgrade
 from records.rules.adaptation_checks import read_adaptation_checks

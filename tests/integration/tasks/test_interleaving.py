@@ -10,7 +10,7 @@ from chorale_client.keys import entry_key
 from pydantic_core import from_json
 
 from api.feedback import record
-from evaluation.replay import replay
+from evaluation.recorded.replay import replay
 from records.audit.queries import show
 from records.database import open_database
 from records.judgements.feedback import Event

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from evaluation.recorded_request import RecordedRequest
+from evaluation.recorded.request import RecordedRequest
 from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
 from models.hits import Ranking
 from tasks.wiring.pipeline import load_pipeline

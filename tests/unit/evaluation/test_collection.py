@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from chorale_client.limits import MAX_LINE_BYTES
 
-import evaluation.collection
-from evaluation.collection import WrongCollection, read_collection
+import evaluation.judged.collection
+from evaluation.judged.collection import WrongCollection, read_collection
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_line_that_would_fill_the_memory_is_named_and_not_shown(
 
 
 def test_too_many_lines_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation.collection, "MAX_LINES", 2)
+    monkeypatch.setattr(evaluation.judged.collection, "MAX_LINES", 2)
     with pytest.raises(WrongCollection, match=r"test.tsv, line 3: more than 2 lines"):
         read_collection(folder, "test")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from chorale_client.answer import QuestionAnswer
 
-from evaluation.collection import Collection
-from evaluation.comparison import (
+from evaluation.judged.collection import Collection
+from evaluation.judged.comparison import (
     Answered,
     WrongAnswers,
     answered,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from evaluation.fusion_changes import FusionChanges, fused_with, smallest_swap
-from evaluation.recorded_request import RecordedRequest
+from evaluation.recorded.fusion_changes import FusionChanges, fused_with, smallest_swap
+from evaluation.recorded.request import RecordedRequest
 from fusion.fused_hits import FusedHit
 from models.errors import ServiceError
 from tests.unit.evaluation.recorded import PIPELINE, record

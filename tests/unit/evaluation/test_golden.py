@@ -9,8 +9,8 @@ import pytest
 from chorale_client.answer import Answer
 from chorale_client.request import Request
 
-from evaluation.golden import GoldenQuestion, WrongGolden, figures, judge, recall
-from evaluation.metrics import measure_each, ndcg
+from evaluation.judged.golden import GoldenQuestion, WrongGolden, figures, judge, recall
+from evaluation.judged.metrics import measure_each, ndcg
 from tests.unit.evaluation.answers import answer, hit, question
 
 SCORE = {"score": 1.0, "normalised": 1.0, "weight": 1.0, "contribution": 1.0, "passage_id": "p"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.golden import GoldenQuestion, WrongGolden, read_golden
+from evaluation.judged.golden import GoldenQuestion, WrongGolden, read_golden
 
 YAML = """\
 # Comments are what YAML is chosen for.

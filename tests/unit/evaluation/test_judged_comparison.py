@@ -7,7 +7,7 @@ from math import log2
 
 import pytest
 
-from evaluation.judged_comparison import JudgedComparison, RankedQuestion, compare_judged
+from evaluation.judged.judged_comparison import JudgedComparison, RankedQuestion, compare_judged
 from records.judgements.pooling import JudgedQuestion
 
 SECOND = 1 / log2(3)

@@ -8,7 +8,7 @@ from math import comb
 
 import pytest
 
-from evaluation.live_comparison import STOPS_AT, compare_live, e_value, taken_hits
+from evaluation.recorded.live_comparison import STOPS_AT, compare_live, e_value, taken_hits
 from fusion.interleaving import Team
 from records.judgements.feedback import Event, Feedback, RecordedQuestion
 from records.judgements.impressions import Impression

@@ -6,7 +6,7 @@ from math import log2
 
 import pytest
 
-from evaluation.metrics import measure, measure_each, without_itself
+from evaluation.judged.metrics import measure, measure_each, without_itself
 
 JUDGEMENTS = {"q1": {"a": 1, "b": 2, "c": 0}, "q2": {"d": 1}}
 

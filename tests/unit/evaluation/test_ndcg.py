@@ -8,7 +8,7 @@ from math import log2
 
 import pytest
 
-from evaluation.metrics import difference_ends, discount_differences, measure_each, ndcg
+from evaluation.judged.metrics import difference_ends, discount_differences, measure_each, ndcg
 
 SECOND, THIRD = 1 / log2(3), 1 / log2(4)
 """The discounts of the second and the third place; that of the first is 1."""

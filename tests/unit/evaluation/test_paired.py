@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from evaluation.metrics import paired_gain
+from evaluation.judged.metrics import paired_gain
 
 
 def test_a_gain_on_nearly_all_questions_is_better_and_a_loss_is_not() -> None:

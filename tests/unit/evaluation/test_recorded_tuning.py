@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.recorded_tuning import recorded_lists, tune_recorded
+from evaluation.tuning.recorded_lists import recorded_lists, tune_recorded
 from models.audit_tables import RequestRow
 from models.errors import ServiceError
 from records.judgements.pooling import JudgedQuestion

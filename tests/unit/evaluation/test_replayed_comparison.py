@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
-from evaluation import replayed_comparison
-from evaluation.judged_comparison import QuestionName
-from evaluation.replayed_comparison import DEADLINES_MS, ReplayedComparison, compare_replayed, rank_distance
+from evaluation.judged.judged_comparison import QuestionName
+from evaluation.recorded import replayed_comparison
+from evaluation.recorded.replayed_comparison import (
+    DEADLINES_MS,
+    ReplayedComparison,
+    compare_replayed,
+    rank_distance,
+)
 from models.audit_tables import RequestRow
 from models.hits import Hit, Ranking
 from records.judgements.pooling import JudgedQuestion

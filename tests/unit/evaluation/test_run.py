@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from chorale_client.answer import QuestionAnswer
 
-from evaluation.collection import Collection
-from evaluation.run import (
+from evaluation.judged.collection import Collection
+from evaluation.judged.run import (
     QUESTIONS_A_REQUEST,
     Evaluation,
     Run,

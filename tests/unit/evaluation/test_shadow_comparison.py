@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.shadow_comparison import compare_shadows
+from evaluation.recorded.shadow_comparison import compare_shadows
 from records.audit.shadow_pairs import ShadowPair, work_ms
 from records.judgements.pooling import JudgedQuestion
 

@@ -11,7 +11,7 @@ import yaml
 from config.declarations import Configuration
 from config.model_declarations import RerankerDeclaration
 from config.pipeline_reader import DEFAULT_FILE
-from evaluation.tuned_file import check_name, configuration_block, write_tuned
+from evaluation.tuning.tuned_file import check_name, configuration_block, write_tuned
 from models.errors import WrongDeclaration
 from models.plan import BoostPlan
 from tasks.wiring.pipeline import load_pipeline

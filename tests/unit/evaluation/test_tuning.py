@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 import pytest
 
 from config.declarations import Pipeline
-from evaluation.branch_lists import BranchLists, OfflineFusion, Recording
-from evaluation.tuning import tune
+from evaluation.tuning.branch_lists import BranchLists, OfflineFusion, Recording
+from evaluation.tuning.cross_validation import tune
 from models.errors import ServiceError
 from models.hits import Hit, Ranking
 from tests.support.pipelines.pipeline_files import Declares, declared

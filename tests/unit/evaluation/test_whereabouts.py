@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evaluation.whereabouts import Whereabouts, whereabouts
+from evaluation.recorded.whereabouts import Whereabouts, whereabouts
 from models.hits import Hit, Ranking
 from tests.unit.evaluation.recorded import LISTS, record
 

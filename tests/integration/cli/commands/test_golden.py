@@ -94,7 +94,7 @@ def test_an_interrupted_run_deletes_its_namespace(
         there.append(namespace)
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr("evaluation.golden.judge", interrupted)
+    monkeypatch.setattr("evaluation.judged.golden.judge", interrupted)
     called = chorale("golden", _file(tmp_path, PASSING), "--documents", str(_folder(tmp_path)))
     assert called.returncode not in (0, 9)
     assert there[0].startswith("golden-")

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from cli.exit_codes import PART_DONE, WRONG_USAGE
-from evaluation.golden import read_golden
+from evaluation.judged.golden import read_golden
 from records.database import open_database
 from records.judgements import store
 from records.judgements.feedback import Event, Feedback

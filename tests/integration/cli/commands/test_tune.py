@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from chorale_client import Chorale
 
-from evaluation.branch_lists import JudgedQuestion, OfflineFusion, record
-from evaluation.run import ranked_documents
+from evaluation.judged.run import ranked_documents
+from evaluation.tuning.branch_lists import JudgedQuestion, OfflineFusion, record
 from tests.integration.cli.commands.printed import complaint, document
 from tests.support.command_line import Called, in_process
 from tests.support.pipelines.pipeline import RunningPipeline

@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_json
 from redis import Redis
 from sqlalchemy import Engine
 
-from evaluation.replay import Replay, replay
+from evaluation.recorded.replay import Replay, replay
 from fusion.rankings import Scores
 from models.audit_tables import RequestRow
 from models.errors import ServiceError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.golden import read_golden
+from evaluation.judged.golden import read_golden
 from records.judgements.feedback import Feedback
 from records.judgements.files import WrongJudgements, golden_entry, qrels_lines, read_judgements, ubi_event
 from records.judgements.pooling import JudgedQuestion

@@ -13,7 +13,7 @@ from typing import Any
 
 from chorale_client.wire_names import Status
 
-from evaluation.judged_comparison import JudgedComparison, QuestionName, RankedQuestion, compare_judged
+from evaluation.judged.judged_comparison import JudgedComparison, QuestionName, RankedQuestion, compare_judged
 from records.audit.shadow_pairs import ShadowPair
 from records.jobs.comparison import overlap
 from records.judgements.pooling import JudgedQuestion

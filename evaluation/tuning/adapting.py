@@ -19,8 +19,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from structlog import get_logger
 
 from config.declarations import Adaptation, Configuration, proposed_name
-from evaluation.live_comparison import compare_live
-from evaluation.recorded_tuning import ChosenWeights, choose_weights
+from evaluation.recorded.live_comparison import compare_live
+from evaluation.tuning.recorded_lists import ChosenWeights, choose_weights
 from models.duty import Duty, holds
 from models.errors import ServiceError
 from models.rules import Rules

@@ -1,6 +1,6 @@
 """Chooses a configuration for judged questions by cross-validation, on recorded branch lists.
 
-The search climbs (`evaluation.climbing`) from the best of the configurations and methods that there are, as long as nDCG@10 rises by
+The search climbs (`evaluation.tuning.climbing`) from the best of the configurations and methods that there are, as long as nDCG@10 rises by
 .002 on the questions it may see.  Each question is held out once: it counts for the configuration that was chosen without it.  The
 tuned configuration is better only if these held-out values are, beyond chance, above those of the existing configuration that is
 best on all questions.
@@ -15,10 +15,10 @@ from statistics import fmean
 from typing import Any
 
 from config.declarations import Configuration, Pipeline
-from evaluation.branch_lists import OfflineFusion, Recording
-from evaluation.climbing import Search, Values
-from evaluation.collection import Judgements
-from evaluation.metrics import Gain, paired_gain
+from evaluation.judged.collection import Judgements
+from evaluation.judged.metrics import Gain, paired_gain
+from evaluation.tuning.branch_lists import OfflineFusion, Recording
+from evaluation.tuning.climbing import Search, Values
 from fusion.question_terms import QUESTION_TYPES, question_type
 from models.errors import ServiceError
 

@@ -14,8 +14,8 @@ from chorale_client.request_factory import make_request
 from chorale_client.wire_names import Status
 
 from config.declarations import Pipeline
-from evaluation.collection import Collection
-from evaluation.metrics import measure
+from evaluation.judged.collection import Collection
+from evaluation.judged.metrics import measure
 from models.batching import in_batches
 
 DEPTH = 100

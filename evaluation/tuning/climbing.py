@@ -9,9 +9,9 @@ from itertools import permutations
 from statistics import fmean, median
 
 from config.declarations import Configuration, Pipeline
-from evaluation.branch_lists import OfflineFusion, Recording
-from evaluation.collection import Judgements
-from evaluation.metrics import ndcg, without_itself
+from evaluation.judged.collection import Judgements
+from evaluation.judged.metrics import ndcg, without_itself
+from evaluation.tuning.branch_lists import OfflineFusion, Recording
 from models.plan import BoostPlan
 
 _ROUNDS = 12

@@ -15,8 +15,8 @@ from chorale_client.request import Request
 from chorale_client.wire_names import BranchStatus, Status
 
 from config.declarations import Pipeline
-from evaluation.movements import Movement, movements
-from evaluation.recorded_request import RecordedRequest
+from evaluation.judged.movements import Movement, movements
+from evaluation.recorded.request import RecordedRequest
 from fusion.fused_hits import FusedHit
 from models.audit_tables import HitRow, QuestionRow, RequestRow
 from models.plan import Plan

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.collection import Judgements
+from evaluation.judged.collection import Judgements
 from models.errors import ServiceError
 from records.judgements.feedback import HIGHEST_GRADE
 

@@ -18,7 +18,7 @@ from chorale_client.request_factory import make_request
 from chorale_client.wire_names import BranchStatus
 
 from config.declarations import Configuration, Pipeline
-from evaluation.run import TIMEOUT_S
+from evaluation.judged.run import TIMEOUT_S
 from fusion.branch_results import BranchAnswers
 from fusion.fuse import fuse_question
 from fusion.rankings import Scores, collapse_ranking

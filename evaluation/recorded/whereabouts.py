@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from evaluation.recorded_request import RecordedRequest
+from evaluation.recorded.request import RecordedRequest
 from fusion.fused_hits import FusedHit
 from fusion.page import rules_at
 from models.audit_tables import HitRow

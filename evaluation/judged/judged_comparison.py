@@ -13,7 +13,7 @@ from math import fsum
 from statistics import fmean
 from typing import Literal
 
-from evaluation.metrics import DEPTH, Gain, difference_ends, discount_differences, ndcg, paired_gain
+from evaluation.judged.metrics import DEPTH, Gain, difference_ends, discount_differences, ndcg, paired_gain
 from records.judgements.feedback import HIGHEST_GRADE
 from records.judgements.pooling import JudgedQuestion
 

@@ -17,10 +17,10 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from config.declarations import Pipeline
-from evaluation.collection import Collection, text_lines
-from evaluation.metrics import Gain, measure_each, paired_gain
-from evaluation.movements import Movement, movements
-from evaluation.run import Run, answers_of, ranked_documents
+from evaluation.judged.collection import Collection, text_lines
+from evaluation.judged.metrics import Gain, measure_each, paired_gain
+from evaluation.judged.movements import Movement, movements
+from evaluation.judged.run import Run, answers_of, ranked_documents
 from models.errors import WrongDeclaration
 
 SHOWN = 3
@@ -121,7 +121,7 @@ def count_faults(collection: Collection, answers: Mapping[str, QuestionAnswer]) 
 def compare(
     collection: Collection, a: Answered, b: Answered, *, measure: str = "ndcg@10", movers: int = 5
 ) -> Comparison:
-    """Compare the two by `measure`, a key of `evaluation.metrics.MEASURES`; `movers` questions are explained.
+    """Compare the two by `measure`, a key of `evaluation.judged.metrics.MEASURES`; `movers` questions are explained.
 
     A question that a side did not answer counts as 0 there.  Raises ServiceError without `ir-measures`.
     """

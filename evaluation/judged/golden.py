@@ -21,9 +21,9 @@ from chorale_client.request_factory import make_request
 from chorale_client.wire_names import Status
 
 from config.declaration_file import Loader
-from evaluation.collection import text_lines
-from evaluation.metrics import ndcg
-from evaluation.run import DEPTH, TIMEOUT_S, ranked_documents
+from evaluation.judged.collection import text_lines
+from evaluation.judged.metrics import ndcg
+from evaluation.judged.run import DEPTH, TIMEOUT_S, ranked_documents
 from ingest.document_ids import checked_id
 from models.errors import WrongDeclaration
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from config.declarations import Configuration, Pipeline
-from evaluation.branch_lists import BranchLists, OfflineFusion, Recording
-from evaluation.climbing import Search, Values
-from evaluation.judged_comparison import QuestionName, is_relevant
-from evaluation.metrics import Gain, paired_gain
-from evaluation.recorded_request import RecordedRequest
-from evaluation.tuning import Tuning, check_enough, folds, tune
+from evaluation.judged.judged_comparison import QuestionName, is_relevant
+from evaluation.judged.metrics import Gain, paired_gain
+from evaluation.recorded.request import RecordedRequest
+from evaluation.tuning.branch_lists import BranchLists, OfflineFusion, Recording
+from evaluation.tuning.climbing import Search, Values
+from evaluation.tuning.cross_validation import Tuning, check_enough, folds, tune
 from models.audit_tables import RequestRow
 from models.errors import ServiceError
 from records.judgements.pooling import JudgedQuestion

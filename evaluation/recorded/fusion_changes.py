@@ -10,7 +10,7 @@ from typing import Any
 from chorale_client.errors import safe_repr
 
 from config.declarations import Configuration, Pipeline
-from evaluation.recorded_request import RecordedRequest
+from evaluation.recorded.request import RecordedRequest
 from fusion.fused_hits import FusedHit
 from models.errors import ServiceError
 from models.plan import Plan

@@ -13,16 +13,16 @@ from operator import attrgetter
 from types import MappingProxyType
 
 from config.declarations import Pipeline
-from evaluation.fusion_changes import FusionChanges
-from evaluation.judged_comparison import (
+from evaluation.judged.judged_comparison import (
     JudgedComparison,
     QuestionName,
     RankedQuestion,
     compare_judged,
     is_relevant,
 )
-from evaluation.recorded_request import RecordedRequest
-from evaluation.replay import missing_lists, planned_under
+from evaluation.recorded.fusion_changes import FusionChanges
+from evaluation.recorded.replay import missing_lists, planned_under
+from evaluation.recorded.request import RecordedRequest
 from fusion.fused_hits import FusedHit
 from fusion.question_terms import question_type
 from models.audit_tables import QuestionRow, RequestRow

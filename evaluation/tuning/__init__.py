@@ -1,0 +1,1 @@
+"""Choosing the values of a configuration by judged questions or grades."""
