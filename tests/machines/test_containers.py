@@ -124,10 +124,13 @@ def whole(podman: Podman) -> Iterator[Podman]:
 
 
 def operator(podman: Podman, *words: str) -> str:
-    """`docker compose run --rm chorale WORDS`, with a folder of documents."""
+    """`docker compose run --rm chorale WORDS`, with a folder of documents.
+
+    podman-compose would end without a word: stores of other profiles, which `required: false` names, are missing to it.
+    """
     mount = f"--volume={ROOT / 'docs' / 'guides'}:/documents:ro"
     return podman.compose(
-        "--profile=command", "run", "--rm", "-T", mount, "chorale", *words, profile="postgresql"
+        "--profile=command", "run", "--rm", "--no-deps", "-T", mount, "chorale", *words, profile="postgresql"
     )
 
 
