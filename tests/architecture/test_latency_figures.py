@@ -1,8 +1,9 @@
-"""README.md and measurements.md have the figures of one run, which latency.json keeps."""
+"""README.md has the figures of measurements.md; those of times are of one run, which latency.json keeps."""
 
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -31,3 +32,28 @@ def test_a_readme_without_its_rows_is_an_error() -> None:
     measured = json.loads(latency.MEASURED.read_text(encoding="utf-8"))
     with pytest.raises(ValueError, match=r"README\.md has 0 rows 'median of one request'"):
         latency.readme("no table", measured)
+
+
+def test_readme_has_the_figures_of_the_attack() -> None:
+    pages = {page.name: " ".join(page.read_text(encoding="utf-8").split()) for page in latency.PAGES}
+    measured, readme = pages["measurements.md"], pages["README.md"]
+
+    def row(label: str) -> tuple[str, ...]:
+        found = re.search(rf"\| {label} \| (\S+) \| (\S+) \| (\S+) \|", measured)
+        assert found, label
+        return found.groups()
+
+    (requests, *_), (ours, plain, acks_late) = row("requests"), row("not ended a minute after the last")
+    assert ours == "0"
+    assert f"{requests} questions went to plain Celery chords" in readme
+    assert f"**all {requests} ended**" in readme
+    assert f"**{plain} never ended** ({acks_late} with `acks_late`)" in readme
+    assert (
+        f"{requests} requests while processes are killed and hung: never ended | {ours} | {plain} ({acks_late}) |"
+        in readme
+    )
+    ours, plain, acks_late = row("ended within the time limit")
+    assert f"ended within their time limit | {ours} | {plain} ({acks_late}) |" in readme
+    late = re.search(r"(\d+) ended after their deadline: .*? the worst (\d+) ms", measured)
+    assert late
+    assert f"{late[1]} of the {requests} ended up to {late[2]} ms later" in readme
