@@ -68,7 +68,7 @@ function value(tableRow, column) {
 
 function sort(table, name) {
   const [column, direction] = orders[name];
-  const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b)));
+  const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true }));
   const sorted = [...table.tBodies[0].rows].sort((a, b) => direction * compare(value(a, column), value(b, column)));
   table.tBodies[0].append(...sorted);
   for (const head of table.tHead.rows[0].cells) head.removeAttribute("aria-sort");

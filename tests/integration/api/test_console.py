@@ -96,6 +96,7 @@ def test_a_failed_search_says_what_failed_and_what_to_do(
             api_pipeline.resume(worker)
     assert "This search failed: the branches that it needs have not answered." in page
     assert "What is shown is valid" not in page
+    assert "No document was found" not in page
     assert "not_started — no worker planned it in time" in page
     assert "Search again, perhaps with a later deadline." in page
     assert '<a href="/console/health">Health</a> shows which workers' in page

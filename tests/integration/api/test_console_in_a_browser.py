@@ -204,6 +204,20 @@ def test_a_column_s_head_sorts_the_rows_and_the_order_outlives_a_refresh(visitor
     assert figures() == sorted(figures(), reverse=True)
 
 
+def test_figures_with_a_unit_are_sorted_as_numbers(visitor: Visitor) -> None:
+    page = visitor.page
+    page.goto(page.url.replace("/search", "/health"))
+    heads = page.get_by_role("columnheader", name="Last sign of life")
+    ages = page.locator("table", has=heads).locator("tbody tr td:last-child")
+    assert ages.count() > 2
+    ages.evaluate_all(
+        "cells => cells.forEach((cell, place) => { cell.textContent = `${9 + place}.5 s ago`; })"
+    )
+    heads.get_by_role("button").click()
+    heads.get_by_role("button").click()
+    assert ages.all_inner_texts() == [f"{9 + place}.5 s ago" for place in reversed(range(ages.count()))]
+
+
 def test_results_follow_the_typing_where_the_visitor_wants_that(visitor: Visitor) -> None:
     page = visitor.page
     page.clock.install()
