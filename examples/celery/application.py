@@ -44,6 +44,8 @@ def ask(question: str) -> str:
 
 
 if __name__ == "__main__":
-    answer = app.send_task("chorale.retrieve", args=["Who pays for repairs?"]).get(timeout=10)
+    question = {"questions": ["Who pays for repairs?"], "namespace": "docs"}
+    answer = app.send_task("chorale.retrieve", args=[question]).get(timeout=10)
+    print(answer["status"], answer.get("degraded", []))
     for hit in answer["questions"][0]["hits"]:
         print(hit["rank"], hit["title"])

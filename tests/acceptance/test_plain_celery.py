@@ -260,10 +260,9 @@ def test_a_request_in_a_chord_is_refused(both: Both) -> None:
 # The example, and the page
 
 
-def test_the_example_asks_and_prints_the_hits(both: Both) -> None:
-    assert both.printed("import runpy; runpy.run_module('application', run_name='__main__')").startswith(
-        "1 Repairs\n"
-    )
+def test_the_example_asks_the_namespace_of_the_page_and_prints_the_status_and_the_hits(both: Both) -> None:
+    printed = both.printed("import runpy; runpy.run_module('application', run_name='__main__')")
+    assert printed.startswith("complete []\n1 Repairs\n")
 
 
 def test_the_blocks_of_the_page_run_one_after_the_other(both: Both) -> None:
