@@ -110,6 +110,14 @@ def test_a_python_is_supported_or_refused_by_its_name(
     assert (refusal in found.stderr) is not is_supported
 
 
+def test_wheels_are_built_with_setuptools_alone(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_bytes((ROOT / "Makefile").read_bytes())
+    said = subprocess.run(
+        ["make", "--dry-run", "wheels"], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert re.findall(r" -r (\S+)", said) == [".venv/setuptools.txt"]
+
+
 def test_every_link_of_a_page_leads_to_a_file_and_to_a_part_that_exist() -> None:
     broken = []
     for page in PAGES:
