@@ -30,6 +30,8 @@ _APART = re.compile("button|input|label|meter|output|progress|textarea|.*-.*")
 """Tags within a line that stand apart from their neighbours; a name with a hyphen is the page's own."""
 _VALUES = "input[value]:not([type=hidden], [type=checkbox], [type=radio], [type=password], [type=image])"
 
+_LAYOUT = "table:has(table), table[role=presentation], table:not(:has(th)):has(h1, h2, h3, h4, h5, h6), table:not(:has(th, td:nth-child(2)))"
+"""Tables that only place parts of the page: with a table or a heading in a cell, or with one column that has no name."""
 _TABLE_PARTS = ["caption", *_ROW_GROUPS, *_ROWS, *_CELLS]
 _MOST_SPAN = 1_000
 """The largest `colspan` of HTML."""
@@ -101,7 +103,7 @@ def markdown(page: Tag) -> str:
         elif _APART.fullmatch(tag.name):
             tag.insert_before(" ")
             tag.insert_after(" ")
-    for table in page.select("table:has(table), table[role=presentation]"):
+    for table in page.select(_LAYOUT):
         for part in [part for part in table.find_all(_TABLE_PARTS) if part.find_parent("table") is table]:
             part.name = "div"
         table.name = "div"

@@ -44,7 +44,7 @@ def test_what_stands_apart_on_the_page_is_apart_in_the_text(tmp_path: Path, tag:
     "tag", ["address", "center", "div", "dl", "h1", "h2", "legend", "p", "pre", "summary"]
 )
 def test_what_stands_apart_in_a_cell_is_apart_in_the_text(tmp_path: Path, tag: str) -> None:
-    page = f"<table><tr><td>before<{tag}>Crimson</{tag}><{tag}>Emerald</{tag}>after</td></tr></table>"
+    page = f"<table><tr><th>one<th>two<tr><td>before<{tag}>Crimson</{tag}><{tag}>Emerald</{tag}>after</td></tr></table>"
     assert {"before", "Crimson", "Emerald", "after"} <= set(text_of(tmp_path, page).split())
 
 
@@ -137,9 +137,28 @@ def test_a_row_stands_on_one_line_and_a_row_without_text_on_none(tmp_path: Path)
     assert len(text_of(tmp_path, page + rows).split("\n")) == 3
 
 
-def test_a_table_that_only_places_other_parts_is_no_table(tmp_path: Path) -> None:
-    page = "<table><tr><td>Menu<td><table><tr><th>Sort<th>Minutes<tr><td>Green<td>2</table></table>"
-    assert text_of(tmp_path, page) == "Menu\n\n| Sort | Minutes |\n| --- | --- |\n| Green | 2 |"
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        (
+            "<table><tr><td>Menu<td><table><tr><th>Sort<th>Minutes<tr><td>Green<td>2</table></table>",
+            "Menu\n\n| Sort | Minutes |\n| --- | --- |\n| Green | 2 |",
+        ),
+        ("<table><tr><td><b>Menu</b><tr><td>News</table>", "Menu\n\nNews"),
+        ("<table><tr><td>Logo<td><h2>News</h2><p>Version 2</table>", "Logo\n\n## News\n\nVersion 2"),
+        ("<table><tr><th>Sort<tr><td>Green</table>", "| Sort |\n| --- |\n| Green |"),
+        ("<table><tr><td>Green<td>2</table>", "|  |  |\n| --- | --- |\n| Green | 2 |"),
+    ],
+    ids=[
+        "with a table in it",
+        "with one column",
+        "with a heading in a cell",
+        "with a name",
+        "with two columns",
+    ],
+)
+def test_a_table_that_only_places_other_parts_is_no_table(tmp_path: Path, page: str, text: str) -> None:
+    assert text_of(tmp_path, page) == text
 
 
 @pytest.mark.parametrize(
