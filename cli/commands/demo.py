@@ -62,6 +62,7 @@ def demo(
     from cli.local.measured_pipeline import LastLines
     from cli.local.ports import Address
     from cli.local.redis_server import free_port
+    from cli.progress import working_bar
     from cli.terminal import stdout
 
     terminal = stdout()
@@ -71,8 +72,13 @@ def demo(
     try:
         terminal.print(_BRANCHES)
         terminal.print("  Starting Redis and a worker for each search, in a temporary folder …", style="dim")
-        with LastLines() as lines, demo_installation(lines, http=http) as installation:
+        with (
+            LastLines() as lines,
+            working_bar(" ") as bar,
+            demo_installation(lines, http=http) as installation,
+        ):
             report = installation.index()
+            bar.stop()
             took_s = time.monotonic() - began_s
             terminal.print(
                 f"  Indexed {report.added} texts of a handbook.  Ready after {took_s:.0f} s.", style="dim"
