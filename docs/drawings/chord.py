@@ -59,7 +59,7 @@ def _shapes() -> Iterator[str]:
         "degraded: hits of",
         "bm25 and hyde;",
         "search.vector",
-        "timeout",
+        "not_started",
         **AMBER,
     )
     yield box(
