@@ -14,10 +14,11 @@ import kglite
 
 from models.batching import in_batches
 from models.documents import Matrix, NamespaceState, PassageText, Vector
-from models.errors import InvalidAnswer, NotConfigured, StoreTimeout, UnknownNamespace
+from models.errors import NotConfigured, StoreTimeout, UnknownNamespace
 from models.hits import Hit, Ranking
-from search.cypher_rows import MAX_ROWS, ranked, score_of, with_limits
+from search.cypher_rows import ranked, score_of, with_limits
 from search.deadline import Deadline
+from search.engines.graph.statement_process import StatementProcess
 from search.filters import elements
 from search.protocol import Lists, Search, Searches
 
@@ -37,7 +38,7 @@ class Documents(Searches, Lists, Protocol):
 
 
 class BuiltGraph(NamedTuple):
-    graph: kglite.KnowledgeGraph
+    graph: bytes
     generation: int | None
     """Of the documents' store, before they were read."""
     names: Mapping[str, str]
@@ -91,8 +92,7 @@ def build_graph(
                 graph.cypher(_RELATIONS.format(label=label, relation=relation), params={"rows": rows})
     graph.create_index("Document", "title")
     graph.create_index("Entity", "name")
-    graph.read_only(True)
-    return BuiltGraph(graph, generation, entities | titles)
+    return BuiltGraph(graph.to_bytes(), generation, entities | titles)
 
 
 def _documents(documents: Documents, namespace: str, deadline: Deadline) -> Iterator[PassageText]:
@@ -148,6 +148,7 @@ class DerivedGraph:
         self._graphs: dict[str, BuiltGraph] = {}
         self._building: dict[str, Future[BuiltGraph]] = {}
         self._lock = threading.Lock()
+        self._statements = StatementProcess(f"the graph {name!r}")
 
     def names_in(self, namespace: str, text: str, *, timeout_s: float) -> list[str]:
         names = (self._graphs.get(namespace) or self._newest(namespace, timeout_s)).names
@@ -172,9 +173,9 @@ class DerivedGraph:
         deadline = Deadline(search.timeout_s, f"the graph {self._name!r}")
         built = self._graphs.get(namespace)
         if built is None or built.generation != search.generation:
-            built = self._newest(namespace, search.timeout_s)
+            self._newest(namespace, search.timeout_s)
         scores = [
-            self._scores(built.graph, statement, with_limits(parameters, namespace, search), deadline, score)
+            self._scores(namespace, statement, with_limits(parameters, namespace, search), deadline, score)
             for parameters in values
         ]
         hits, warnings = self._hits(
@@ -209,6 +210,7 @@ class DerivedGraph:
 
     def close(self) -> None:
         self._graphs.clear()
+        self._statements.close()
 
     def _newest(self, namespace: str, timeout_s: float) -> BuiltGraph:
         """The graph of the documents as they are now; an older one if that is not ready in a share of the time."""
@@ -218,7 +220,7 @@ class DerivedGraph:
             try:
                 generation = self._documents.generation(namespace, timeout_s=deadline.check())
             except UnknownNamespace:
-                self._graphs.pop(namespace, None)
+                self._forget(namespace)
                 raise
             built = self._graphs.get(namespace)
             if built is not None and built.generation == generation:
@@ -232,6 +234,10 @@ class DerivedGraph:
                 raise StoreTimeout(
                     f"the graph {self._name!r} of the namespace is still being built"
                 ) from None
+
+    def _forget(self, namespace: str) -> None:
+        if self._graphs.pop(namespace, None) is not None:
+            self._statements.put(namespace, None)
 
     def _in_progress(self, namespace: str) -> Future[BuiltGraph]:
         with self._lock:
@@ -250,8 +256,9 @@ class DerivedGraph:
             if namespace not in self._graphs:
                 there = {state.name for state in self._documents.namespaces()}
                 for gone in self._graphs.keys() - there:
-                    self._graphs.pop(gone, None)
+                    self._forget(gone)
             built = build_graph(self._documents, namespace, self._links, deadline)
+            self._statements.put(namespace, built.graph)
         except BaseException as error:
             with self._lock:
                 del self._building[namespace]
@@ -264,27 +271,17 @@ class DerivedGraph:
 
     def _scores(
         self,
-        graph: kglite.KnowledgeGraph,
+        namespace: str,
         statement: str,
         values: Mapping[str, Any],
         deadline: Deadline,
         score: str | None,
     ) -> dict[str, float]:
         """The score of each id, best first."""
-        timeout_ms = max(1, int(deadline.check() * 900))  # it looks at the clock now and then
-        try:
-            view: Any = graph.cypher(
-                statement, params=dict(values), timeout_ms=timeout_ms, row_limit=MAX_ROWS
-            )
-            rows = ranked(view.to_dicts(), view.columns, score)
-        except kglite.CypherTimeoutError as error:
-            raise deadline.over() from error
-        except (kglite.CypherSyntaxError, kglite.ReadOnlyError) as error:
-            raise NotConfigured(f"{_first_line(error)}") from error
-        except kglite.KgError as error:
-            raise InvalidAnswer(_first_line(error)) from error
+        wanted = ["id", score] if score else ["id"]
+        rows, columns = self._statements.rows(namespace, statement, values, deadline, wanted=wanted)
         scores: dict[str, float] = {}
-        for row in rows:
+        for row in ranked(rows, columns, score):
             if isinstance(row["id"], str):
                 scores.setdefault(row["id"], score_of(row, score))
         return scores
@@ -310,7 +307,3 @@ class DerivedGraph:
     ) -> Ranking:
         kept = [hits[id_]._replace(score=score) for id_, score in scores.items() if id_ in hits]
         return Ranking(tuple(kept[: search.depth]), None, warnings)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:300]

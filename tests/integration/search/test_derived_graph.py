@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
+import kglite
 import pytest
 
 from models.documents import Document, PassageText
-from models.errors import NotConfigured, StoreTimeout, UnknownNamespace
+from models.errors import NotConfigured, StageFailure, StoreTimeout, UnknownNamespace
 from models.hits import Ranking
 from search.engines.graph import derived_graph
 from search.engines.graph.derived_graph import DerivedGraph, Documents
@@ -24,6 +27,7 @@ from tests.support.stores.one_engine import OneEngine, embedded_store
 from tests.support.waiting import until
 
 CITED = "MATCH (:Document {id: $question})-[:CITES]->(cited:Document) RETURN cited.id AS id ORDER BY id"
+DOUBLED = "reduce(text = 'a', x IN range(1, 40) | text + text)"  # 2**40 characters
 ENTITIES = "MATCH (:Document {id: $question})-[:CITES]->(named:Entity) RETURN named.name AS id ORDER BY id"
 
 
@@ -56,9 +60,10 @@ def documents(tmp_path: Path) -> Iterator[Slow]:
 
 
 @pytest.fixture
-def graph(documents: Slow) -> DerivedGraph:
+def graph(documents: Slow) -> Iterator[DerivedGraph]:
     links = {"CITES": "cites", "ABOUT": "meta.topics"}
-    return DerivedGraph("cites", cast("Documents", documents), links)
+    with closing(DerivedGraph("cites", cast("Documents", documents), links)) as graph:
+        yield graph
 
 
 class TestDerivedGraph(CypherContract):
@@ -94,7 +99,7 @@ def ranking(graph: DerivedGraph, question: str, statement: str = CITED, **option
 def names(graph: DerivedGraph, statement: str) -> list[Any]:
     """The values of the column `x`, straight from the graph."""
     graph.warm("ns")
-    view: Any = graph._graphs["ns"].graph.cypher(statement)
+    view: Any = kglite.from_bytes(graph._graphs["ns"].graph).cypher(statement)
     return [row["x"] for row in view.to_dicts()]
 
 
@@ -142,6 +147,34 @@ def test_nodes_have_the_scalars_of_the_metadata_and_statements_see_them_as_they_
     assert names(graph, "MATCH (:Document {id: 'a'})-[:ABOUT]->(e) RETURN e.name AS x") == ["T"]
     assert rows(graph, "a", "MATCH (d:Document) WHERE d.nosuch = 1 RETURN d.id AS id") == []
     assert capfd.readouterr().err == ""  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        (f"RETURN size({DOUBLED}) AS id", "needs more than 256 MB of memory"),
+        (f"RETURN {DOUBLED.replace('40', '25')} AS id", "its rows were too long"),
+    ],
+    ids=["memory", "rows"],
+)
+def test_a_statement_that_takes_too_much_is_ended_and_the_next_one_answered(
+    documents: Slow, graph: DerivedGraph, statement: str, words: str
+) -> None:
+    documents.upsert("ns", [page("a", "b"), page("b")])
+    with pytest.raises(StageFailure, match=words):
+        rows(graph, "", statement, timeout_s=60)
+    assert rows(graph, "a") == ["b"]
+
+
+def test_a_statement_that_looks_at_no_clock_is_ended_at_the_limit_of_the_search(
+    documents: Slow, graph: DerivedGraph
+) -> None:
+    documents.upsert("ns", [page("a", "b"), page("b")])
+    graph.warm("ns")
+    graph._statements._process.send_signal(signal.SIGSTOP)
+    with pytest.raises(StoreTimeout, match="did not answer within"):
+        rows(graph, "a", timeout_s=0.5)
+    assert rows(graph, "a") == ["b"]
 
 
 def test_a_row_that_names_no_document_is_no_hit_and_rows_are_bounded(

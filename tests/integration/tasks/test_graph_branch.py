@@ -30,6 +30,7 @@ MATCH (named:Document)-[:ABOUT]->(:Entity)<-[:ABOUT]-(other:Document)
 WHERE $question CONTAINS named.title RETURN other.id AS id ORDER BY id LIMIT $limit
 """
 ENDLESS = "MATCH (a), (b), (c), (d) UNWIND range(1, 100000) AS x UNWIND range(1, 100000) AS y RETURN count(x + y) AS id"
+DOUBLING = "MATCH (a) RETURN a.id + reduce(text = 'a', x IN range(1, 40) | text + text) AS id"
 QUESTION = "What does the Parking Rule rest on?"
 CORPUS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "rules/parking": (
@@ -54,6 +55,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
             "wrong", "graph", kind="graph", store="citations", more=_options("MATCH (a)\nRETURN a.id b c")
         ),
         branch("endless", "graph", kind="graph", store="citations", more=_options(ENDLESS)),
+        branch("doubling", "graph", kind="graph", store="citations", more=_options(DOUBLING)),
         branch(
             "nameless", "graph", kind="graph", store="citations", more=_options("MATCH (a) RETURN a.title")
         ),
@@ -176,6 +178,13 @@ def test_a_statement_without_a_column_id_says_which_columns_it_has(graph: OnePro
 def test_a_statement_that_takes_too_long_ends_with_the_time_of_its_branch(graph: OneProcess) -> None:
     answer = ask(graph, "endless", timeout_s=1)
     assert (answer.status, reasons(answer)) == ("failed", [("search.endless", "timeout")])
+
+
+def test_a_statement_that_takes_too_much_memory_costs_its_branch_alone_and_says_so(graph: OneProcess) -> None:
+    answer = ask(graph, "cited", "doubling", timeout_s=30)
+    assert (answer.status, reasons(answer)) == ("degraded", [("search.doubling", "error")])
+    assert "needs more than 256 MB of memory" in str(answer.degraded[0].detail)
+    assert sorted(ids(answer)) == sorted(ids(ask(graph, "cited"))) == ["codes/fire", "statutes/9"]
 
 
 def test_a_changed_document_is_in_the_next_answer_and_another_namespace_never(graph: OneProcess) -> None:
