@@ -82,7 +82,7 @@ def models(installation: Installation) -> Iterator[Finding]:
     if not any(report.about.get("models") for report in read_reports(installation.running_redis())):
         return  # reading our own model takes seconds
     # Answers also depend on settings and the pipeline file, which other checks compare.
-    own = {name: installation.resources.fingerprints.get(name) for name in ("embedder", "questions")}
+    own = {"embedder": installation.resources.fingerprints["embedder"]}
     for process, _ in _differing(installation, "models", own):
         yield Finding(
             f"{process} has other weights than {installation.settings.embedder} has here",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from chorale_client.wire_names import NO_ENCODER
 
 from config.model_declarations import DEFAULT_ENCODER, DeclaredEncoder, EncoderDeclaration, EndpointEncoder
-from inference.backends import TwoPrecisions, load_embedder
+from inference.backends import load_embedder
 from inference.known_models import known_prompts
 from inference.question_vectors import CachedQuestions
 from models.errors import NotConfigured
@@ -28,8 +28,7 @@ def default_encoder(settings: Settings) -> EncoderDeclaration:
         kind=settings.embedder_backend,
         model=settings.embedder,
         revision=settings.embedder_revision,
-        precision=settings.embedder_document_precision,
-        question_precision=settings.embedder_question_precision,
+        precision=settings.embedder_precision,
         device=settings.embedder_device,
     )
 
@@ -39,7 +38,7 @@ class Encoder:
     """A declared model, as a process uses it."""
 
     name: str
-    embedder: TwoPrecisions
+    embedder: Embedder
     questions: CachedQuestions
     """The model for questions, behind this process's cache of vectors."""
     indexing: Embedder
@@ -105,27 +104,21 @@ class Encoders:
                 "add_tokens": self._load.tokens_counter("encoder", declared.name),
             }
             endpoint = load_embedder(declared.model, backend=declared.kind, **options)
-            both = TwoPrecisions(lambda _precision: endpoint, questions="fp32", passages="fp32")
-            return Encoder(declared.name, both, CachedQuestions(endpoint), endpoint, is_endpoint=True)
+            return Encoder(declared.name, endpoint, CachedQuestions(endpoint), endpoint, is_endpoint=True)
         settings, threads = self._load.settings, self._load.threads_for_a_model
 
-        def load(precision: str, threads: int) -> Embedder:
+        def load(threads: int) -> Embedder:
             return load_embedder(
                 declared.model,
                 backend=declared.kind,
                 threads=threads,
                 device=declared.device,
                 max_pieces=settings.passage_pieces,
-                precision=precision,
+                precision=declared.precision,
                 trust=self._load.trust(declared.revision),
                 dimensions=declared.dimensions,
                 **prompts,
             )
 
-        both = TwoPrecisions(
-            lambda precision: load(precision, threads),
-            questions=declared.question_precision,
-            passages=declared.precision,
-        )
-        indexing = load(declared.precision, settings.model_threads)
-        return Encoder(declared.name, both, CachedQuestions(both.questions), indexing)
+        embedder = load(threads)
+        return Encoder(declared.name, embedder, CachedQuestions(embedder), load(settings.model_threads))
