@@ -116,7 +116,8 @@ class Settings(BaseModel):
     """Library of the model: `onnx` (the BERT family, and models with an ONNX file) or `sentence_transformers`
     (any model; needs `make torch`)."""
     embedder_precision: Literal["fp32", "int8"] = "fp32"
-    """`int8` (`onnx` with the BERT family) is faster, with slightly different vectors. A namespace keeps its precision."""
+    """`int8` (`onnx` with the BERT family) is faster, with slightly different vectors. A namespace keeps the
+    precision of its vectors until it is rebuilt."""
     embedder_device: str | None = None
     """`cpu`, `cuda` or `cuda:1`. Not set: CUDA if available (`onnx` needs `onnxruntime-gpu` for it), else the CPU."""
     model_threads: int = Field(default_factory=cores, ge=1, le=1_024)

@@ -54,7 +54,8 @@ def model(installation: Installation) -> Iterator[Finding]:
     for name in sorted({DEFAULT_ENCODER, *used}):
         of_encoder = [state for state in states if state.manifest and name in state.manifest.embedders]
         try:
-            own = encoders[name].embedder.fingerprint
+            embedder = encoders[name].embedder
+            own, comparable = embedder.fingerprint, embedder.comparable
         except ServiceError as error:
             names = ", ".join(state.name for state in of_encoder)
             whose = f" of the namespaces {names}" if names else ""
@@ -66,11 +67,19 @@ def model(installation: Installation) -> Iterator[Finding]:
             )
             continue
         for state in of_encoder:
-            if state.manifest is not None and state.manifest.embedders[name] != own:
+            built = state.manifest.embedders[name] if state.manifest else own
+            if built != own and built in comparable:
                 yield Finding(
-                    f"namespace {state.name!r} was embedded by another model or precision than the encoder {name!r}, "
+                    f"namespace {state.name!r} keeps vectors in another precision than the encoder {name!r} computes here; both can "
+                    "be compared",
+                    f"nothing, or embed it again in the present precision: `chorale namespaces rebuild {state.name}`",
+                    is_remark=True,
+                )
+            elif built != own:
+                yield Finding(
+                    f"namespace {state.name!r} was embedded by another model than the encoder {name!r}, "
                     f"{encoders.declared[name].model}",
-                    "declare what it was built with (the default encoder: CHORALE_EMBEDDER and _PRECISION), or embed it "
+                    "declare what it was built with (the default encoder: CHORALE_EMBEDDER), or embed it "
                     f"again: `chorale namespaces rebuild {state.name}`",
                 )
         if isinstance(endpoint := encoders.declared[name], EndpointEncoder):

@@ -85,6 +85,6 @@ def models(installation: Installation) -> Iterator[Finding]:
     own = {"embedder": installation.resources.fingerprints["embedder"]}
     for process, _ in _differing(installation, "models", own):
         yield Finding(
-            f"{process} has other weights than {installation.settings.embedder} has here",
-            "put the same model everywhere (or set CHORALE_EMBEDDER to it), and restart",
+            f"{process} has other weights than {installation.settings.embedder} has here, or another precision",
+            "put the same model everywhere (or set CHORALE_EMBEDDER to it) with one CHORALE_EMBEDDER_PRECISION, and restart",
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from chorale_client.wire_names import NO_ENCODER
@@ -43,7 +43,14 @@ class Encoder:
     """The model for questions, behind this process's cache of vectors."""
     indexing: Embedder
     """The model for passages.  One run indexes at a time, so it has all cores, not one worker's share."""
+    other_precisions: Sequence[Embedder] = ()
+    """The same as `indexing`; their vectors can be compared with its own."""
     is_endpoint: bool = False
+
+    def indexing_as(self, fingerprint: str | None) -> Encoder:
+        """The encoder for a namespace with these vectors: it indexes in their precision if they are of the same model."""
+        same = (each for each in self.other_precisions if each.fingerprint == fingerprint)
+        return replace(self, indexing=next(same, self.indexing))
 
     def check_local(self) -> None:
         """Raises NotConfigured if the encoder is behind an address, for a namespace that is `local_only`."""
@@ -107,18 +114,21 @@ class Encoders:
             return Encoder(declared.name, endpoint, CachedQuestions(endpoint), endpoint, is_endpoint=True)
         settings, threads = self._load.settings, self._load.threads_for_a_model
 
-        def load(threads: int) -> Embedder:
+        def load(precision: str, threads: int = settings.model_threads) -> Embedder:
             return load_embedder(
                 declared.model,
                 backend=declared.kind,
                 threads=threads,
                 device=declared.device,
                 max_pieces=settings.passage_pieces,
-                precision=declared.precision,
+                precision=precision,
                 trust=self._load.trust(declared.revision),
                 dimensions=declared.dimensions,
                 **prompts,
             )
 
-        embedder = load(threads)
-        return Encoder(declared.name, embedder, CachedQuestions(embedder), load(settings.model_threads))
+        others = {"fp32", "int8"} - {declared.precision} if declared.kind == "onnx" else set()
+        embedder, indexing = load(declared.precision, threads), load(declared.precision)
+        return Encoder(
+            declared.name, embedder, CachedQuestions(embedder), indexing, [load(each) for each in others]
+        )

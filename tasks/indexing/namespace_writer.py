@@ -65,6 +65,9 @@ def _encoder_of(
     else:
         others = sorted(present.parts, key=lambda other: int(present.parts[other]["start"]))
     encoders = [resources.encoders[each] for each in dict.fromkeys([first, *others])]
+    if present is not None and not is_anew:
+        built = present.embedders
+        encoders = [encoder.indexing_as(built.get(encoder.name)) for encoder in encoders]
     if local_only:
         for encoder in encoders:
             encoder.check_local()

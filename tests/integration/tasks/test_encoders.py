@@ -9,6 +9,7 @@ import pytest
 from chorale_client.keys import SERVED
 from chorale_client.wire_names import QUEUE_BULK
 
+from inference.embedders import OnnxEmbedder
 from ingest.raw_documents import RawDocument
 from models.errors import ManifestMismatch, NotConfigured
 from search.analysis import ANALYSER
@@ -73,6 +74,18 @@ def index(here: OneProcess, namespace: str, encoder: str | None = None) -> None:
     ]
     source = SourceDocuments(documents, "tests")
     index_corpus(here.resources, source, namespace=namespace, encoder=encoder)
+
+
+def use_precision(real: OneProcess, precision: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restarts the process's encoders with this precision of the default one."""
+    declared = real.resources.encoders.declared["default"].model_copy(update={"precision": precision})
+    monkeypatch.setitem(real.resources.encoders.declared, "default", declared)
+    monkeypatch.setattr(real.resources.encoders, "_made", {})
+
+
+def built(real: OneProcess, namespace: str) -> str:
+    """The fingerprint that the namespace's vectors have."""
+    return real.resources.writing_store.known(namespace).manifest.embedder
 
 
 def dimension(here: OneProcess, namespace: str, document_id: str = "bread") -> int:
@@ -307,7 +320,27 @@ def test_questions_in_another_precision_of_the_same_model_are_compared(
     real: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index(real, docs)
-    declared = real.resources.encoders.declared["default"].model_copy(update={"precision": "int8"})
-    monkeypatch.setitem(real.resources.encoders.declared, "default", declared)
-    monkeypatch.setattr(real.resources.encoders, "_made", {})
+    use_precision(real, "int8", monkeypatch)
     assert real.ask("bread", namespace=docs, cache="bypass").status == "complete"
+
+
+@pytest.mark.slow
+def test_a_namespace_keeps_its_precision_until_it_is_embedded_anew(
+    real: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact, fast = (
+        OnnxEmbedder(MINILM, threads=1, precision=precision).fingerprint for precision in ("fp32", "int8")
+    )
+    use_precision(real, "fp32", monkeypatch)
+    index(real, docs)
+    use_precision(real, "int8", monkeypatch)
+    text = "A loaf of rye bread rises for eight hours."
+    rows = [{"id": "rye", "text": text}]
+    report = index_handed_in(real.resources, Unfinished(), None, rows, namespace=docs, source="task")
+    (vector,) = real.resources.store("local").vectors(docs, ["rye#0"]).values()
+    in_fp32 = OnnxEmbedder(MINILM, threads=1, precision="fp32").embed_passages([text])[0]
+    assert (report.added, np.abs(vector - in_fp32).max() < 1e-6) == (1, True)
+    assert built(real, docs) == exact
+    assert ids(real.ask("How long does rye bread rise?", namespace=docs))[0] == "rye"
+    embed_anew(real.resources, docs)
+    assert built(real, docs) == fast

@@ -228,6 +228,17 @@ def test_another_or_a_missing_model_and_unpublished_generations_are_found(
     assert findings(bare, "generations") == []
 
 
+def test_vectors_in_another_precision_are_a_remark_that_names_the_command_which_renews_them(
+    bare: Installation,
+) -> None:
+    model = bare.resources.encoder.embedder
+    (other,) = {*model.comparable} - {model.fingerprint}
+    embedded_store(bare.settings.corpus_dir).create("law", replace(OTHER, embedder=other))
+    finding = the_finding(bare, "model")
+    assert (finding.is_remark, "'law' keeps vectors in another precision" in finding.what) == (True, True)
+    assert "`chorale namespaces rebuild law`" in finding.mend
+
+
 def test_a_damaged_index_is_found_by_the_namespace_s_name(bare: Installation) -> None:
     embedded_store(bare.settings.corpus_dir).create("law", OTHER)
     assert findings(bare, "documents") == []
