@@ -71,16 +71,16 @@ def _follow_the_file(engine: Engine, path: Path, *, must_exist: bool) -> None:
     """Reconnect if the file was deleted or replaced: rows written to a deleted file that is still open would be lost."""
 
     @event.listens_for(engine, "do_connect")
-    def look(*_: object) -> None:
+    def check_presence(*_: object) -> None:
         if must_exist and not path.exists():
             raise sqlite3.OperationalError(f"the file {path} is gone")
 
     @event.listens_for(engine, "connect")
-    def remember(_connection: object, record: Any) -> None:
+    def note_identity(_connection: object, record: Any) -> None:
         record.info["file"] = _identity(path)
 
     @event.listens_for(engine, "checkout")
-    def compare(_connection: object, record: Any, _proxy: object) -> None:
+    def check_identity(_connection: object, record: Any, _proxy: object) -> None:
         before = record.info["file"] = record.info["file"] or _identity(path)
         if before != _identity(path):
             raise DisconnectionError(f"the file {path} is gone, or was replaced by another file")
