@@ -324,11 +324,6 @@ class Settings(BaseModel):
         return value
 
     @property
-    def corpus_dir(self) -> Path:
-        """Folder of the embedded store: lexical indexes, and the documents where it is the only store."""
-        return self.home / "corpus"
-
-    @property
     def audit_database_url(self) -> str:
         """SQLAlchemy address of the audit tables."""
         return self.audit_url or self.database_url or f"sqlite:///{self.home / 'audit.db'}"

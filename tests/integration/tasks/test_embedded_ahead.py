@@ -49,7 +49,7 @@ def test_a_message_that_waits_for_another_writer_is_embedded_meanwhile_and_not_a
     documents = message("rose", "hedge")
     index_into(resources, message("rose"), EmbeddingPrefetch(HashingEmbedder()))
 
-    writer = embedded_store(resources.settings.corpus_dir)
+    writer = embedded_store(resources.settings.home / "corpus")
     with writer.exclusive("garden"), pytest.raises(WriterBusy):
         index_into(resources, documents, ahead)
     writer.close()

@@ -25,7 +25,6 @@ def test_every_setting_has_a_default_also_for_an_empty_variable(monkeypatch: pyt
     monkeypatch.setenv("CHORALE_CACHE_TTL_S", "")
     settings = load_settings()
     assert settings.home == Path("/data/chorale")
-    assert settings.corpus_dir == Path("/data/chorale/corpus")
     assert settings.audit_database_url == "sqlite:////data/chorale/audit.db"
     assert (settings.redis_url, settings.cache_ttl_s) == (None, 3_600)
 

@@ -146,7 +146,7 @@ def test_a_backup_taken_while_documents_are_indexed_answers_the_same_elsewhere(
     question: dict[str, Any] = {"questions": "when may a tenant leave?", "cache": "bypass", "timeout_s": 20}
     before = pipeline.client().retrieve(**question)
     audited(pipeline, before.request_id)
-    store = embedded_store(pipeline.resources.settings.corpus_dir)
+    store = embedded_store(pipeline.resources.settings.home / "corpus")
     store.create("pairs", WORDS)
 
     def index(number: int) -> None:
@@ -288,7 +288,7 @@ def test_a_restore_waits_for_nobody_who_writes_the_corpus(home: Installation, tm
 def test_a_damaged_corpus_is_not_backed_up_and_can_be_replaced(simple: Installation, tmp_path: Path) -> None:
     filled(simple, "lease")
     back_up(simple, tmp_path / "backup", force=False)
-    file = simple.settings.corpus_dir / "corpus.db"
+    file = simple.settings.home / "corpus" / "corpus.db"
     for wal in file.parent.glob("corpus.db-*"):
         wal.unlink()
     file.write_bytes(file.read_bytes()[:8192])

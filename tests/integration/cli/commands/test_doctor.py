@@ -216,7 +216,7 @@ def test_an_audit_database_that_is_missing_of_another_version_or_none_is_found(b
 def test_another_or_a_missing_model_and_unpublished_generations_are_found(
     bare: Installation, own_redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    embedded_store(bare.settings.corpus_dir).create("law", OTHER)
+    embedded_store(bare.settings.home / "corpus").create("law", OTHER)
     finding = the_finding(bare, "model")
     assert "'law' was embedded by another model" in finding.what
     assert "`chorale namespaces rebuild law`" in finding.mend
@@ -233,16 +233,16 @@ def test_vectors_in_another_precision_are_a_remark_that_names_the_command_which_
 ) -> None:
     model = bare.resources.encoder.embedder
     (other,) = {*model.comparable} - {model.fingerprint}
-    embedded_store(bare.settings.corpus_dir).create("law", replace(OTHER, embedder=other))
+    embedded_store(bare.settings.home / "corpus").create("law", replace(OTHER, embedder=other))
     finding = the_finding(bare, "model")
     assert (finding.is_remark, "'law' keeps vectors in another precision" in finding.what) == (True, True)
     assert "`chorale namespaces rebuild law`" in finding.mend
 
 
 def test_a_damaged_index_is_found_by_the_namespace_s_name(bare: Installation) -> None:
-    embedded_store(bare.settings.corpus_dir).create("law", OTHER)
+    embedded_store(bare.settings.home / "corpus").create("law", OTHER)
     assert findings(bare, "documents") == []
-    for file in (bare.settings.corpus_dir / "lexical").rglob("meta.json"):
+    for file in (bare.settings.home / "corpus" / "lexical").rglob("meta.json"):
         file.write_text("{")
     # Another process than the one that has the index open.
     assert the_finding(replace(bare), "documents").what.startswith("namespace 'law': ")

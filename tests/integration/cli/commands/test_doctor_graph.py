@@ -37,7 +37,7 @@ def test_a_wrong_statement_is_found_with_its_place(
     settings = Settings(home=tmp_path, redis_url=own_redis_server.url, pipeline_file=file)
     installation = Installation(settings, own_redis_server.url)
     assert installation.pipeline.capabilities == ("db.local:read", "db.local:write", "db.cites:read")
-    store = embedded_store(settings.corpus_dir)
+    store = embedded_store(settings.home / "corpus")
     assert findings(installation, "stores") == [], "without documents there is no graph"
     store.create("default", MANIFEST)
     store.upsert("default", [document("a", "One page.")])

@@ -69,7 +69,7 @@ def test_no_answer_of_the_newer_corpus_is_served(running: RunningPipeline, tmp_p
     for process in running.processes.values():
         process.kill()
         process.wait()
-    shutil.rmtree(running.resources.settings.corpus_dir)
+    shutil.rmtree(running.resources.settings.home / "corpus")
     put_back(installation, tmp_path / "backup", force=True)
     running.revive()
 

@@ -45,7 +45,7 @@ def page(name: str, text: str) -> dict[str, Any]:
 
 
 def texts(pipeline: RunningPipeline, namespace: str) -> dict[str, str]:
-    store = embedded_store(pipeline.resources.settings.corpus_dir)
+    store = embedded_store(pipeline.resources.settings.home / "corpus")
     ids = [f"{document_id}#0" for document_id in store.revisions(namespace, "pages")]
     return {found.document_id: found.text for found in store.texts(namespace, ids).values()}
 
