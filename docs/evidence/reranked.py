@@ -1,4 +1,4 @@
-"""How long a whole request with a reranker takes: `python -m docs.evidence.reranked [QUESTIONS [DOCUMENTS]]`.
+"""How long a whole request with a reranker takes: `python -m docs.evidence.reranked [QUESTIONS [DOCUMENTS [RERANKER...]]]`.
 
 The rerankers have MiniLM's width and its six layers, or three (`int8-3`) or two: the default encoder's under a head that nobody
 trained, since weights do not change the time.
@@ -69,14 +69,15 @@ def write_cross_encoder(folder: Path, layers: int) -> Path:
     return folder
 
 
-def main(questions: int = QUESTIONS, documents: int = DOCUMENTS) -> None:
+def main(questions: int = QUESTIONS, documents: int = DOCUMENTS, *names: str) -> None:
+    chosen = names or tuple(RERANKERS)
     scored: defaultdict[str, list[int]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="chorale-reranked-") as name:
         folder = Path(name)
         for layers in LAYERS:
             write_cross_encoder(folder / str(layers), layers)
         pipeline = folder / "pipeline.toml"
-        rerankers = "".join(RERANKERS.values()).format(folder=folder)
+        rerankers = "".join(RERANKERS[name] for name in chosen).format(folder=folder)
         pipeline.write_text(PIPELINE_FILE.read_text() + rerankers)
         with measured_installation(documents, pipeline) as measured:
             resources = measured.resources
@@ -97,7 +98,7 @@ def main(questions: int = QUESTIONS, documents: int = DOCUMENTS) -> None:
                 return Variant(configuration, ask, (*measured.layout, SWEEPER), settle=settle)
 
             runs = compare(
-                [variant(name) for name in (WITHOUT, *RERANKERS)],
+                [variant(name) for name in (WITHOUT, *chosen)],
                 measured.questions(questions, [1])[0],
                 run_only=measured.installation.run_only,
                 progress=measured.progress,
@@ -112,4 +113,4 @@ def main(questions: int = QUESTIONS, documents: int = DOCUMENTS) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]))
+    main(*map(int, sys.argv[1:3]), *sys.argv[3:])

@@ -16,11 +16,11 @@ RUN = {
     "after_fusion": ["{folder}", "--split", "test", "--limit", "2"],
     "observing": ["1", "8", "5"],
     "tenants": ["1"],
-    "reranked": ["2", "5"],
+    "reranked": ["2", "5", "int8-150"],
     "languages": ["{folder}"],
     "other_statements": ["12"],
     "sampled_collection": ["{folder}", "1", "3", "{folder}/sample"],
-    "scanning": ["{folder}/store", "9000"],
+    "scanning": ["{folder}/store", "500"],
     "engines": ["{folder}", "--limit", "2"],
 }
 """Arguments by script."""
