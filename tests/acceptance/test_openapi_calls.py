@@ -23,6 +23,8 @@ from api.openapi import FILE
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 
+pytest_plugins = ["schemathesis.pytest.plugin"]
+"""Each pytest process would take most of a second to import it."""
 REJECTED = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 429]
 KNOWN: dict[str, str] = {}
 """What exists, by the name of its path parameter."""

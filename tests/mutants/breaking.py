@@ -153,8 +153,8 @@ def _run_in(tree: Path, server: ForkServer, mutant: Mutant, changed: str) -> Out
     report.unlink(missing_ok=True)
     file.write_text(changed, encoding="utf-8")
     with (tree / "output.txt").open("w+") as output:
-        # Schemathesis and Hypothesis take a second to import.
-        plugins = ("-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "no:hypothesispytest")
+        # Hypothesis takes half a second to import.
+        plugins = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
         arguments = ["-q", *plugins, f"--junitxml={report}", *mutant.tests]
         process = server.fork(_RUN.format(arguments=arguments), _environment(tree), [output.fileno()] * 2)
         try:
