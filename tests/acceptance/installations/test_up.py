@@ -84,17 +84,10 @@ def test_it_names_a_namespace_whose_language_the_encoder_hardly_knows(tmp_path: 
     text, variables = tmp_path / "italian.txt", {"CHORALE_HOME": str(tmp_path / "home")}
     text.write_text(ITALIAN)
     assert in_process("index", str(text), "-n", "italian", **variables).returncode == 0
-    with subprocess.Popen(
-        **command("up", "--json", "--processes", FEW, **variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    ) as process:
-        try:
-            line = lines_until(process.stdout, "namespace 'italian': its encoder knows ")[-1]["line"]
-            assert line.endswith(ADVICE)
-        finally:
-            process.terminate()
-            process.wait(60)
+    arguments = ("up", "--json", "--processes", FEW)
+    with running_module("cli", *arguments, environment={**os.environ, **variables}) as (_, output):
+        line = lines_until(output, "namespace 'italian': its encoder knows ")[-1]["line"]
+    assert line.endswith(ADVICE)
 
 
 def test_it_runs_what_was_asked_for_and_other_terminals_find_it(

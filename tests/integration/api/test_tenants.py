@@ -301,10 +301,7 @@ def test_a_revoked_key_is_refused_soon(api: HttpApi) -> None:
         until(lambda: client.get("/v1/jobs").status_code == 401)
 
 
-@pytest.mark.parametrize("calls", [200, pytest.param(1_000, marks=pytest.mark.slow)])
-def test_fuzzed_calls_show_nothing_of_another_tenant(
-    calls: int, zenith: Estate, attackers: list[httpx.Client]
-) -> None:
+def test_fuzzed_calls_show_nothing_of_another_tenant(zenith: Estate, attackers: list[httpx.Client]) -> None:
     before = zenith.state()
-    assert set(attack(zenith, attackers, calls=calls, seed=calls)) <= EXPECTED
+    assert set(attack(zenith, attackers, calls=200, seed=200)) <= EXPECTED
     assert zenith.state() == before

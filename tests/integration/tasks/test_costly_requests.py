@@ -79,16 +79,6 @@ def test_64_questions_with_8_documents_each_degrade_no_other_request_and_open_no
         assert {redis.llen(DURATIONS + branch) for branch in ("bm25", "vector", "hyde")} == {25}
 
 
-@pytest.mark.slow
-def test_without_a_bulk_worker_the_usual_workers_answer_a_costly_request() -> None:
-    with RedisServer() as server, RunningPipeline(server, queues=[], sweeper=True) as running:
-        running.index()
-        running.start("all", queue=SERVED)
-        running.wait_ready()
-        answer = running.client().retrieve(COSTLY[:8], timeout_s=60)
-        assert (answer.status, len(answer.questions)) == (Status.COMPLETE, 8)
-
-
 def test_once_its_time_is_over_a_branch_searches_no_more_questions_of_a_costly_request(
     here: OneProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from chorale_client.keys import SERVED
 from chorale_client.wire_names import QUEUE_BULK
@@ -305,14 +304,6 @@ def test_a_costly_request_has_no_confidence_of_another_encoder_either(real: OneP
     answer = real.ask(questions, namespace="small", cache="bypass", timeout_s=60)
     assert answer.status == "complete"
     assert [question.confidence for question in answer.questions] == [None] * 8
-
-
-@pytest.mark.slow
-def test_cut_vectors_have_unit_length(real: OneProcess) -> None:
-    vectors = real.resources.encoders["small"].embedder.embed_passages(["bread", "a full disk"])
-    whole = real.resources.encoder.embedder.embed_passages(["bread", "a full disk"])[:, :128]
-    expected = whole / np.linalg.norm(whole, axis=1, keepdims=True)
-    assert np.allclose(vectors, expected, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from inference.pair_reranker import PairReranker
 from inference.rerankers import OnnxReranker
 from models.errors import NotConfigured
 from tasks.request.composing.ending import SWEEPER
-from tasks.worker.warming import warm, warm_models
+from tasks.worker.warming import warm
 from tests.integration.tasks.answers import ids, reasons
 from tests.support.models.reranker_faults import FAULT, faulty_rerankers
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
@@ -228,17 +228,6 @@ def test_a_reranker_that_does_not_load_leaves_the_fused_order_and_the_answer_say
     answer = ask(pipeline, configuration=name)
     assert (reasons(answer), ids(answer)) == ([("rerank", reason)], ids(fused))
     assert detail in answer.degraded[0].detail
-
-
-def test_a_reranker_that_no_worker_needs_is_not_loaded(
-    pipeline: OneProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warmed: list[str] = []
-    monkeypatch.setattr(PairReranker, "warm", lambda reranker: warmed.append(reranker.name))
-    warm_models(pipeline.resources, ["chorale.bm25"])
-    assert warmed == []
-    warm_models(pipeline.resources, [QUEUE_FUSION])
-    assert len(warmed) == 4
 
 
 def test_a_reranker_that_hangs_costs_its_budget_and_the_next_request_does_not_wait_for_it(

@@ -66,7 +66,6 @@ def test_a_topic_is_not_repeated_by_the_chapter_that_contains_it(corpus: dict[st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", ["1", "2"])
-def test_the_documents_are_the_same_in_every_process(corpus: dict[str, RawDocument], seed: str) -> None:
+def test_the_documents_are_the_same_in_every_process(corpus: dict[str, RawDocument]) -> None:
     program = "from tests.bench.python_docs import python_docs\nfor document in python_docs(): print(ascii(document))"
-    assert printed(program, PYTHONHASHSEED=seed) == [ascii(document) for document in corpus.values()]
+    assert printed(program, PYTHONHASHSEED="1") == [ascii(document) for document in corpus.values()]

@@ -12,7 +12,7 @@ from search.engines.opensearch.store import OpenSearchStore
 from search.protocol import Search
 from tests.contracts.store import StoreContract
 from tests.contracts.store_documents import EAST, document, questions
-from tests.contracts.store_filters import DrawnFiltersContract, FiltersContract
+from tests.contracts.store_filters import DrawnFiltersContract
 from tests.contracts.store_ranking import TextContract
 from tests.contracts.store_rebuilding import RebuildingContract
 from tests.contracts.store_writing import WritingContract
@@ -52,10 +52,6 @@ class TestOpenSearchStore(Emptied, StoreContract, RebuildingContract, DrawnFilte
         with server.opened(**self.options) as reader:
             reader.reader = DocumentReader(kept.documents, "local")
             yield reader
-
-
-class TestWithSeveralShards(Emptied, FiltersContract):
-    options: ClassVar[Mapping[str, Any]] = {"vectors": True, "shards": 3, "replicas": 0}
 
 
 class TestOpenSearch3(Emptied, WritingContract, TextContract):
