@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from chorale_client.keys import SERVED
 from chorale_client.wire_names import QUEUE_BULK
