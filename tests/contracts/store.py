@@ -5,7 +5,13 @@ from __future__ import annotations
 from tests.contracts.store_filters import FiltersContract
 from tests.contracts.store_listing import ListingContract
 from tests.contracts.store_namespaces import NamespacesContract
-from tests.contracts.store_ranking import AnalyserContract, RankingContract, TextContract, VectorContract
+from tests.contracts.store_ranking import (
+    AnalyserContract,
+    ManyDocumentsContract,
+    RankingContract,
+    TextContract,
+    VectorContract,
+)
 from tests.contracts.store_writing import WritingContract
 
 
@@ -13,6 +19,7 @@ class StoreContract(
     NamespacesContract,
     WritingContract,
     RankingContract,
+    ManyDocumentsContract,
     FiltersContract,
     ListingContract,
     TextContract,

@@ -86,6 +86,10 @@ class RankingContract(Searching):
             for ranking in self.rankings(store, "pear", depth=depth):
                 assert [hit.passage_id for hit in ranking.hits][:depth] == everything[:depth]
 
+
+class ManyDocumentsContract(Searching):
+    """Rankings of 2,000 documents."""
+
     @pytest.mark.slow
     def test_2_000_documents_are_ranked_and_read(self, store: OneEngine) -> None:
         for first in (0, 1_000):

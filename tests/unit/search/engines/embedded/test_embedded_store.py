@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.store import StoreContract
+from tests.contracts.store_filters import FiltersContract
 from tests.contracts.store_listing import ListingContract
 from tests.contracts.store_namespaces import NamespacesContract
+from tests.contracts.store_ranking import RankingContract, VectorContract
 from tests.contracts.store_writing import WritingContract
 from tests.support.stores.one_engine import OneEngine, embedded_store
 
 
-class TestEmbeddedStore(StoreContract):
+class Embedded:
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[OneEngine]:
         store = embedded_store(tmp_path / "corpus")
@@ -22,8 +24,13 @@ class TestEmbeddedStore(StoreContract):
         store.close()
 
 
+class TestEmbeddedStore(Embedded, StoreContract): ...
+
+
 @pytest.mark.slow
-class TestEmbeddedStoreInSegments(TestEmbeddedStore):
+class TestEmbeddedStoreInSegments(
+    Embedded, RankingContract, VectorContract, FiltersContract, WritingContract
+):
     """A store with vectors in files, in which products of codes find the candidates."""
 
     @pytest.fixture(autouse=True)
