@@ -108,7 +108,7 @@ def index_collection(collection: Collection, resources: Resources, console: Cons
 
 def _parts(evaluation: Evaluation) -> Iterator[Table | str]:
     """What the console prints, from top to bottom."""
-    yield f"{evaluation.judged.collection}: {evaluation.documents:,} documents, {evaluation.questions:,} judged questions\n"
+    yield f"{evaluation.collection}: {evaluation.documents:,} documents, {evaluation.questions:,} judged questions\n"
     yield measures_table("run", evaluation.figures)
     medians = ", ".join(f"{name} {score:.3g}" for name, score in evaluation.best_scores.items())
     yield f"\nmedian of the best scores: {medians}"

@@ -69,7 +69,7 @@ def write_cross_encoder(folder: Path, layers: int) -> Path:
     return folder
 
 
-def main(questions: int = QUESTIONS, documents: int = DOCUMENTS, *names: str) -> None:
+def main(questions: int, documents: int, *names: str) -> None:
     chosen = names or tuple(RERANKERS)
     scored: defaultdict[str, list[int]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="chorale-reranked-") as name:
@@ -113,4 +113,6 @@ def main(questions: int = QUESTIONS, documents: int = DOCUMENTS, *names: str) ->
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]), *sys.argv[3:])
+    numbers = [int(given) for given in sys.argv[1:3]]
+    questions, documents = numbers + [QUESTIONS, DOCUMENTS][len(numbers) :]
+    main(questions, documents, *sys.argv[3:])
