@@ -142,26 +142,6 @@ WRONG = {
 }
 
 
-SETTINGS_OF_CALLERS = {
-    "task_serializer = 'yaml'": "only JSON is read: set task_serializer to 'json'",
-    "task_serializer = 'pickle'": "only JSON is read: set task_serializer to 'json'",
-    "task_protocol = 1": "set task_protocol to 2",
-}
-
-
-@pytest.mark.parametrize(("setting", "said"), SETTINGS_OF_CALLERS.items(), ids=SETTINGS_OF_CALLERS)
-def test_a_message_that_is_not_read_has_an_answer_that_names_the_setting(
-    both: Both, setting: str, said: str
-) -> None:
-    addresses = f"broker={both.user['BROKER_URL']!r}, backend={both.user['REDIS_URL']!r}"
-    both.run(f"from celery import Celery; other = Celery('other', {addresses}, set_as_current=False)")
-    both.run(f"other.conf.task_routes = app.conf.task_routes; other.conf.{setting}")
-    answer = both.asked(f"other.send_task('chorale.retrieve', args=[{QUESTION!r}])")
-
-    assert answer["status"] == "failed"
-    assert said in answer["degraded"][0]["detail"]
-
-
 @pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG)
 def test_a_wrong_call_has_an_answer_that_says_what_is_wrong(both: Both, arguments: str, said: str) -> None:
     answer = both.asked(f"app.send_task('chorale.retrieve', {arguments})")
