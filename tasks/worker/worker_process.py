@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from config.logging import set_up_logging
+from config.malloc_arenas import limit_arenas
 from config.redis_client import explained, refuse_cluster
 from config.settings import Settings
 from models.extensions import Kinds
@@ -110,6 +111,8 @@ def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> 
     settings = resources.settings
     resources.pipeline.check_queues(queues)
     _prepare_process(settings)
+    if QUEUE_INDEX in queues:
+        limit_arenas()
     if QUEUE_BULK in queues:
         resources.answers_jobs = True
     app = make_app(resources, queues=tuple(queues))
