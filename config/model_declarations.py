@@ -65,7 +65,8 @@ class EncoderDeclaration(Declared):
     dimensions: int | None = Field(None, ge=1, le=8_192)
     """Only the first numbers of each vector, for models that were trained for that (Matryoshka); None: all."""
     precision: Literal["fp32", "int8"] = "fp32"
-    """`int8` (only `onnx` with the BERT family) is faster."""
+    """Of the passages; `int8` (only `onnx` with the BERT family) is about twice as fast."""
+    question_precision: Literal["fp32", "int8"] = "fp32"
     device: Device | None = None
     """`cpu`, `cuda`, `cuda:1`, `mps`; None: CUDA if the library and the machine have it."""
 

@@ -115,9 +115,11 @@ class Settings(BaseModel):
     embedder_backend: str = Field("onnx", min_length=1)
     """Library of the model: `onnx` (the BERT family, and models with an ONNX file) or `sentence_transformers`
     (any model; needs `make torch`)."""
-    embedder_precision: Literal["fp32", "int8"] = "fp32"
-    """`int8` (`onnx` with the BERT family) is faster, with slightly different vectors. A namespace keeps the
-    precision of its vectors until it is rebuilt."""
+    embedder_document_precision: Literal["fp32", "int8"] = "fp32"
+    """Precision of documents' vectors. `int8` (`onnx` with the BERT family) is faster, with slightly different vectors.
+    A namespace keeps the precision of its vectors until it is rebuilt."""
+    embedder_question_precision: Literal["fp32", "int8"] = "fp32"
+    """Precision of questions' vectors. A worker that needs both precisions holds two models in memory."""
     embedder_device: str | None = None
     """`cpu`, `cuda` or `cuda:1`. Not set: CUDA if available (`onnx` needs `onnxruntime-gpu` for it), else the CPU."""
     model_threads: int = Field(default_factory=cores, ge=1, le=1_024)

@@ -82,9 +82,9 @@ def models(installation: Installation) -> Iterator[Finding]:
     if not any(report.about.get("models") for report in read_reports(installation.running_redis())):
         return  # reading our own model takes seconds
     # Answers also depend on settings and the pipeline file, which other checks compare.
-    own = {"embedder": installation.resources.fingerprints["embedder"]}
+    own = {name: installation.resources.fingerprints.get(name) for name in ("embedder", "questions")}
     for process, _ in _differing(installation, "models", own):
         yield Finding(
             f"{process} has other weights than {installation.settings.embedder} has here, or another precision",
-            "put the same model everywhere (or set CHORALE_EMBEDDER to it) with one CHORALE_EMBEDDER_PRECISION, and restart",
+            "put the same model everywhere (or set CHORALE_EMBEDDER to it) in the same precisions, and restart",
         )

@@ -56,7 +56,7 @@ def search_in_turns(
     resources: Resources, names: Sequence[str], namespace: str, texts: Sequence[str], pids: Mapping[str, int]
 ) -> None:
     """Prints the median of the wall times of each store's searches, and the mean of their processor times."""
-    vectors = resources.encoder.embedder.embed_questions(texts)
+    vectors = resources.encoder.embedder.questions.embed_questions(texts)
     search = Search(DEPTH, timeout_s=60.0, generation=resources.writing_store.generation(namespace))
 
     def search_text(name: str, row: int) -> object:

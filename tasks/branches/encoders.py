@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from chorale_client.wire_names import NO_ENCODER
 
 from config.model_declarations import DEFAULT_ENCODER, DeclaredEncoder, EncoderDeclaration, EndpointEncoder
-from inference.backends import load_embedder
+from inference.backends import TwoPrecisions, load_embedder
 from inference.known_models import known_prompts
 from inference.question_vectors import CachedQuestions
 from models.errors import NotConfigured
@@ -28,7 +28,8 @@ def default_encoder(settings: Settings) -> EncoderDeclaration:
         kind=settings.embedder_backend,
         model=settings.embedder,
         revision=settings.embedder_revision,
-        precision=settings.embedder_precision,
+        precision=settings.embedder_document_precision,
+        question_precision=settings.embedder_question_precision,
         device=settings.embedder_device,
     )
 
@@ -38,7 +39,7 @@ class Encoder:
     """A declared model, as a process uses it."""
 
     name: str
-    embedder: Embedder
+    embedder: TwoPrecisions
     questions: CachedQuestions
     """The model for questions, behind this process's cache of vectors."""
     indexing: Embedder
@@ -111,7 +112,8 @@ class Encoders:
                 "add_tokens": self._load.tokens_counter("encoder", declared.name),
             }
             endpoint = load_embedder(declared.model, backend=declared.kind, **options)
-            return Encoder(declared.name, endpoint, CachedQuestions(endpoint), endpoint, is_endpoint=True)
+            both = TwoPrecisions(lambda _precision: endpoint, questions="fp32", passages="fp32")
+            return Encoder(declared.name, both, CachedQuestions(endpoint), endpoint, is_endpoint=True)
         settings, threads = self._load.settings, self._load.threads_for_a_model
 
         def load(precision: str, threads: int = settings.model_threads) -> Embedder:
@@ -127,8 +129,16 @@ class Encoders:
                 **prompts,
             )
 
+        both = TwoPrecisions(
+            lambda precision: load(precision, threads),
+            questions=declared.question_precision,
+            passages=declared.precision,
+        )
         others = {"fp32", "int8"} - {declared.precision} if declared.kind == "onnx" else set()
-        embedder, indexing = load(declared.precision, threads), load(declared.precision)
         return Encoder(
-            declared.name, embedder, CachedQuestions(embedder), indexing, [load(each) for each in others]
+            declared.name,
+            both,
+            CachedQuestions(both.questions),
+            load(declared.precision),
+            [load(each) for each in others],
         )

@@ -295,7 +295,10 @@ class Resources(Corpus):
     @cached_property
     def fingerprints(self) -> dict[str, str]:
         """The fingerprint of each model that answers depend on, by the model's role."""
-        fingerprints = {"embedder": self.encoder.embedder.fingerprint}
+        embedder = self.encoder.embedder
+        fingerprints = {"embedder": embedder.fingerprint}
+        if embedder.questions.fingerprint != embedder.fingerprint:
+            fingerprints["questions"] = embedder.questions.fingerprint
         if file := self.settings.confidence_file:
             fingerprints["confidence"] = file_sha256(file)
         if tokenizer := self._context_tokenizer:

@@ -131,7 +131,7 @@ PACKAGES = ("chorale-client", "celery", "kombu", "redis")
 
 SHARED_SETTINGS = frozenset(
     {
-        "embedder", "embedder_revision", "embedder_backend", "embedder_precision",
+        "embedder", "embedder_revision", "embedder_backend", "embedder_document_precision", "embedder_question_precision",
         "passage_pieces", "near_duplicate_threshold", "feedback_alpha", "feedback_passages",
         "answer_ttl_s", "cache_ttl_s", "lean", "audit_texts", "on_end_queues",
     }

@@ -173,7 +173,7 @@ def _loads(resources: Resources, queues: Sequence[str]) -> Iterator[Callable[[],
 
 def _warm_encoder(resources: Resources, name: str) -> None:
     embedder = resources.encoders[name].embedder
-    embedder.warm()
+    (embedder if "passages" in resources.needs else embedder.questions).warm()
     _ = embedder.comparable
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference.backends import EMBEDDERS, load_embedder
+from inference.backends import EMBEDDERS, TwoPrecisions, load_embedder
 from inference.embedders import OnnxEmbedder
 from inference.endpoints.embedding import MAX_TEXT_BYTES, EndpointEmbedder
 from inference.question_vectors import CachedQuestions
@@ -424,15 +424,11 @@ def test_another_model_under_the_same_name_has_another_probe(server: ChatServer)
     assert np.abs(np.subtract(probe(opened(server)), probe(SMALL))).max() > 0.01
 
 
-def test_time_limits_reach_the_endpoint_through_the_cache_too(server: ChatServer) -> None:
-    endpoint = opened(server, dimensions=4)
-    assert not endpoint.knows_words
+def test_time_limits_reach_the_endpoint_through_the_cache_and_both_sides(server: ChatServer) -> None:
+    joined = TwoPrecisions(lambda _: opened(server, dimensions=4), questions="fp32", passages="fp32")
+    assert not joined.knows_words
     server.answer = after(30, embeds(SMALL))
-    for call in (
-        CachedQuestions(endpoint).embed_questions,
-        endpoint.embed_questions,
-        endpoint.embed_passages,
-    ):
+    for call in (CachedQuestions(joined).embed_questions, joined.embed_questions, joined.embed_passages):
         with pytest.raises(StoreTimeout, match=r"no answer within 0\.20 s"):
             call(["a"], timeout_s=0.2)
 

@@ -224,7 +224,7 @@ class RunningPipeline:
 def embedder_of(resources: Resources) -> Embedder:
     """The model of these settings, which this process loads once for all pipelines."""
     settings = resources.settings
-    model = (settings.embedder, settings.embedder_backend, settings.embedder_precision)
+    model = (settings.embedder, settings.embedder_backend, settings.embedder_document_precision)
     if model not in EMBEDDERS:
         EMBEDDERS[model] = resources.encoder.indexing
     return EMBEDDERS[model]

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -15,7 +16,7 @@ from inference.model_files import ModelTrust
 from models.errors import ModelMissing, WrongDeclaration
 from tasks.wiring.pipeline import load_pipeline
 from tasks.wiring.resources import Resources
-from tests.support.models.tiny_bert import write_tiny_bert
+from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 from tests.support.pipelines.pipeline_files import Declares
 
 
@@ -33,12 +34,14 @@ def resources_of(model: Path, **settings: Any) -> Resources:
     )
 
 
-def test_answers_depend_on_the_model_and_on_its_precision(model: Path) -> None:
-    exact, fast = (
-        resources_of(model, embedder_precision=precision).fingerprints for precision in ("fp32", "int8")
-    )
+def test_answers_depend_on_one_model_and_on_a_different_precision_of_questions(model: Path) -> None:
+    exact = resources_of(model).fingerprints
+    mixed = resources_of(model, embedder_question_precision="int8").fingerprints
+    int8 = {"embedder_document_precision": "int8", "embedder_question_precision": "int8"}
+    fast = resources_of(model, **int8).fingerprints
+    assert exact.keys() == fast.keys() == {"embedder", "feedback"}
     assert exact["embedder"] != fast["embedder"]
-    assert exact == fast | {"embedder": exact["embedder"], "feedback": "0.6 3 local"}
+    assert mixed == exact | {"questions": fast["embedder"], "feedback": "0.6 3 local"}
 
 
 PIPELINE = """
@@ -78,10 +81,18 @@ def test_answers_depend_on_the_feedback_settings(model: Path, tmp_path: Path, de
     assert feedback("vector") is None
 
 
+def test_cached_vectors_have_the_precision_of_questions(model: Path) -> None:
+    mixed = resources_of(model, embedder_question_precision="int8")
+    expected = mixed.encoder.embedder.questions.embed_questions(TEXTS)
+    for _ in ("embedded", "from the cache"):
+        assert np.array_equal(mixed.encoder.questions.embed_questions(TEXTS), expected)
+    assert not np.array_equal(expected, mixed.encoder.embedder.embed_passages(TEXTS))
+
+
 def test_models_are_trusted_as_the_settings_and_the_pipeline_say(tmp_path: Path, declares: Declares) -> None:
     given = Settings(home=tmp_path, embedder="acme/tiny", embedder_revision="c" * 40, pickled_weights=True)
     resources = Resources(given, declares(PIPELINE.replace("OPTIONS", "")), "redis://nowhere")
-    models = [resources.encoder.embedder, resources.encoder.indexing, resources.reranker("small")]
+    models = [resources.encoder.embedder.questions, resources.encoder.indexing, resources.reranker("small")]
     assert [cast("OnnxEmbedder", one).trust for one in models] == [
         ModelTrust(revision, tmp_path / "model_hashes", pickled=True)
         for revision in ("c" * 40, "c" * 40, "v2")
