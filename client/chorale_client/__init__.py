@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from chorale_client.answer import Answer, Hit
+    from chorale_client.asynchronous.cells import AsyncCells
     from chorale_client.asynchronous.client import AsyncChorale, AsyncHandle
     from chorale_client.cells import Cells
     from chorale_client.client import Chorale, Handle
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     # Asking
+    "AsyncCells",
     "AsyncChorale",
     "AsyncHandle",
     "Cells",
@@ -68,6 +70,7 @@ __all__ = [
 
 _MODULES = {
     "answer": ("Answer", "Hit"),
+    "asynchronous.cells": ("AsyncCells",),
     "asynchronous.client": ("AsyncChorale", "AsyncHandle"),
     "cells": ("Cells",),
     "client": ("Chorale", "Handle"),

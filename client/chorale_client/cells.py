@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from math import inf
-from typing import TypeVar, Unpack
+from typing import Generic, TypeVar, Unpack
 
 from chorale_client.answer import Answer
 from chorale_client.client import Chorale, Handle
@@ -20,21 +21,20 @@ from chorale_client.request import Request, check_identifier
 from chorale_client.request_factory import Questions, RequestOptions, make_request
 
 T = TypeVar("T")
+Client = TypeVar("Client")
 
 AVOIDED_FOR_S = 2.0
 """New requests avoid a cell for this time after it could not be reached."""
 _NAME = re.compile(r"[a-z0-9]{1,16}")
 
 
-class Cells:
-    """Sends each request to one of the cells, whose clients are given by name.  An id ends with a dot and the name of its cell.
+class Placement(Generic[Client]):
+    """The clients of the cells by name, and which of them gets a request or the documents of a namespace.
 
-    Equal questions go to the same cell while it can be reached, where they are cached, and searched once.  An id is unique within a
-    cell: a request that is sent again may run in another one.  Threads may share this object.
     Raises ValueError for a wrong name, and without a cell.
     """
 
-    def __init__(self, cells: Mapping[str, Chorale]) -> None:
+    def __init__(self, cells: Mapping[str, Client]) -> None:
         if not cells:
             raise ValueError("there is no cell")
         for name in cells:
@@ -44,6 +44,59 @@ class Cells:
                 )
         self._cells = dict(cells)
         self._avoided_until_s: dict[str, float] = {}
+
+    def of(self, request_id: str) -> Client:
+        """The client of the cell that has this request: `cells.of(id).answer(id)`.  Raises UnknownRequest."""
+        _, dot, name = request_id.rpartition(".")
+        if not dot or name not in self._cells:
+            raise UnknownRequest(
+                request_id, f"it ends with no cell's name; there are: {', '.join(self._cells)}"
+            )
+        return self._cells[name]
+
+    def writer(self, namespace: str) -> Client:
+        """The client of the one cell that takes the documents of a namespace, since only one cell knows their order."""
+        return self._cells[min(self._cells, key=lambda name: _place(name, namespace))]
+
+    def _attempts(self, request: Request) -> Iterator[tuple[Client, Request, AbstractContextManager[None]]]:
+        """Each cell that may get the request: its client, the request as it is in this cell, and the context of the attempt.  After an
+        attempt without a result comes the next cell."""
+        begun_s, names = time.monotonic(), self._order(request)
+        # Without a `timeout_s` each cell has a default of its own.
+        limit_s = request.timeout_s if "timeout_s" in request.model_fields_set else inf
+        for name in names:
+            left_s = limit_s - (time.monotonic() - begun_s)
+            rest = {"timeout_s": max(left_s, SHORTEST_S)} if name != names[0] and left_s < inf else {}
+            passes_until_s = begun_s + limit_s if name != names[-1] else -inf
+            yield self._cells[name], _named(request, name, **rest), self._attempt(name, passes_until_s)
+
+    @contextmanager
+    def _attempt(self, name: str, passes_until_s: float) -> Iterator[None]:
+        """Passes over a cell that cannot be reached, and avoids it for a while.  After `passes_until_s` its error is raised."""
+        try:
+            yield
+        except ServiceUnavailable as error:
+            if error.accepted:
+                raise  # another cell would search it a second time
+            self._avoided_until_s[name] = time.monotonic() + AVOIDED_FOR_S
+            if time.monotonic() > passes_until_s:
+                raise
+
+    def _order(self, request: Request) -> list[str]:
+        """The names of the cells; avoided cells come last.  If a cell is avoided, only the requests of that cell move."""
+        now_s, hashed_text = time.monotonic(), request.model_dump_json(include={"namespace", "questions"})
+        return sorted(
+            self._cells,
+            key=lambda name: (self._avoided_until_s.get(name, 0) > now_s, _place(name, hashed_text)),
+        )
+
+
+class Cells(Placement[Chorale]):
+    """Sends each request to one of the cells, whose clients are given by name.  An id ends with a dot and the name of its cell.
+
+    Equal questions go to the same cell while it can be reached, where they are cached, and searched once.  An id is unique within a
+    cell: a request that is sent again may run in another one.  Threads may share this object.
+    """
 
     def retrieve(self, questions: Questions, **options: Unpack[RequestOptions]) -> Answer:
         """As `Chorale.retrieve`.  Raises ServiceUnavailable if no cell can be reached in time, or if the cell that has accepted the
@@ -62,48 +115,16 @@ class Cells:
         """As `Chorale.submit_request`."""
         return self._at_the_first(request, Chorale.submit_request)
 
-    def of(self, request_id: str) -> Chorale:
-        """The client of the cell that has this request: `cells.of(id).answer(id)`.  Raises UnknownRequest."""
-        _, dot, name = request_id.rpartition(".")
-        if not dot or name not in self._cells:
-            raise UnknownRequest(
-                request_id, f"it ends with no cell's name; there are: {', '.join(self._cells)}"
-            )
-        return self._cells[name]
-
-    def writer(self, namespace: str) -> Chorale:
-        """The client of the one cell that takes the documents of a namespace, since only one cell knows their order."""
-        return self._cells[min(self._cells, key=lambda name: _place(name, namespace))]
-
     def close(self) -> None:
         for cell in self._cells.values():
             cell.close()
 
     def _at_the_first(self, request: Request, do: Callable[[Chorale, Request], T]) -> T:
         """What the first cell that can be reached does with the request."""
-        begun_s, names = time.monotonic(), self._order(request)
-        # Without a `timeout_s` each cell has a default of its own.
-        limit_s = request.timeout_s if "timeout_s" in request.model_fields_set else inf
-        for name in names:
-            left_s = limit_s - (time.monotonic() - begun_s)
-            rest = {"timeout_s": max(left_s, SHORTEST_S)} if name != names[0] and left_s < inf else {}
-            try:
-                return do(self._cells[name], _named(request, name, **rest))
-            except ServiceUnavailable as error:
-                if error.accepted:
-                    raise  # another cell would search it a second time
-                self._avoided_until_s[name] = time.monotonic() + AVOIDED_FOR_S
-                if name == names[-1] or time.monotonic() - begun_s > limit_s:
-                    raise
+        for cell, named, attempt in self._attempts(request):
+            with attempt:
+                return do(cell, named)
         raise AssertionError("the last cell has answered or raised")
-
-    def _order(self, request: Request) -> list[str]:
-        """The names of the cells; avoided cells come last.  If a cell is avoided, only the requests of that cell move."""
-        now_s, hashed_text = time.monotonic(), request.model_dump_json(include={"namespace", "questions"})
-        return sorted(
-            self._cells,
-            key=lambda name: (self._avoided_until_s.get(name, 0) > now_s, _place(name, hashed_text)),
-        )
 
 
 def _named(request: Request, name: str, **rest: float) -> Request:

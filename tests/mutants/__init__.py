@@ -359,9 +359,9 @@ return TICK_EVERY_S""",
         "Cells",
         "no other cell gets the request",
         "client/chorale_client/cells.py",
-        "Cells._at_the_first",
+        "Placement._attempts",
         """name = self._order(request)[0]
-return do(self._cells[name], _named(request, name))""",
+yield self._cells[name], _named(request, name), self._attempt(name, -inf)""",
         (
             "tests/unit/client/test_cells.py::test_a_request_that_a_cell_refuses_goes_to_the_next_one_in_the_time_that_is_left",
         ),

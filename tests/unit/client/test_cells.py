@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast
 
 import pytest
-from chorale_client import Cells, Chorale, InvalidRequest, Request, ServiceUnavailable, UnknownRequest
+from chorale_client import (
+    AsyncCells,
+    AsyncChorale,
+    Cells,
+    Chorale,
+    InvalidRequest,
+    Request,
+    ServiceUnavailable,
+    UnknownRequest,
+)
 
 LIMIT_S = 5
 
@@ -24,12 +35,28 @@ class Cell:
         return request.request_id
 
 
-@pytest.fixture(autouse=True)
-def ask(monkeypatch: pytest.MonkeyPatch) -> None:
+Retrieve: TypeAlias = Callable[..., Any]
+
+
+@pytest.fixture(params=["Cells", "AsyncCells"])
+def retrieve(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Retrieve:
+    """Ask these cells by name, with or without an event loop."""
+
+    async def ask(cell: Cell, request: Request) -> str:
+        return cell(request)
+
     monkeypatch.setattr(Chorale, "ask", lambda cell, request: cell(request))
+    monkeypatch.setattr(AsyncChorale, "ask", ask)
+
+    def retrieve(cells: Mapping[str, Cell], question: str, **options: Any) -> Any:
+        if request.param == "Cells":
+            return Cells(cast("Any", cells)).retrieve(question, **options)
+        return asyncio.run(AsyncCells(cast("Any", cells)).retrieve(question, **options))
+
+    return retrieve
 
 
-def first_and_second(question: str) -> tuple[str, str]:
+def first_and_second(retrieve: Retrieve, question: str) -> tuple[str, str]:
     """The names of the cells in the order in which the question goes to them."""
     both = {name: Cell(ServiceUnavailable("no reply")) for name in ("a", "b")}
     with pytest.raises(ServiceUnavailable):
@@ -38,33 +65,31 @@ def first_and_second(question: str) -> tuple[str, str]:
     return first, "ba"["ab".index(first)]
 
 
-def retrieve(cells: dict[str, Cell], question: str, **options: Any) -> Any:
-    return Cells(cast("dict[str, Chorale]", cells)).retrieve(question, **options)
-
-
-def test_a_request_that_a_cell_refuses_goes_to_the_next_one_in_the_time_that_is_left() -> None:
-    first, second = first_and_second("bread")
+def test_a_request_that_a_cell_refuses_goes_to_the_next_one_in_the_time_that_is_left(
+    retrieve: Retrieve,
+) -> None:
+    first, second = first_and_second(retrieve, "bread")
     lost, other = Cell(ServiceUnavailable("no reply")), Cell()
     request_id = retrieve({first: lost, second: other}, "bread", request_id="r", timeout_s=LIMIT_S)
     assert (request_id, other.requests[0].timeout_s < LIMIT_S) == (f"r.{second}", True)
 
 
-def test_without_a_time_limit_each_cell_has_its_own_default() -> None:
-    first, second = first_and_second("bread")
+def test_without_a_time_limit_each_cell_has_its_own_default(retrieve: Retrieve) -> None:
+    first, second = first_and_second(retrieve, "bread")
     other = Cell()
     retrieve({first: Cell(ServiceUnavailable("no reply")), second: other}, "bread")
     assert "timeout_s" not in other.requests[0].model_fields_set
 
 
-def test_a_request_that_a_cell_has_accepted_goes_to_no_other_cell() -> None:
-    first, second = first_and_second("bread")
+def test_a_request_that_a_cell_has_accepted_goes_to_no_other_cell(retrieve: Retrieve) -> None:
+    first, second = first_and_second(retrieve, "bread")
     lost, other = Cell(ServiceUnavailable("lost", accepted="r")), Cell()
     with pytest.raises(ServiceUnavailable, match="lost"):
         retrieve({first: lost, second: other}, "bread")
     assert other.requests == []
 
 
-def test_an_id_names_its_cell_after_a_dot() -> None:
+def test_an_id_names_its_cell_after_a_dot(retrieve: Retrieve) -> None:
     cell = Cell()
     cells = Cells(cast("dict[str, Chorale]", {"a": cell}))
     assert cast("Any", cells.of("r-1.a")) is cell
@@ -72,7 +97,7 @@ def test_an_id_names_its_cell_after_a_dot() -> None:
         with pytest.raises(UnknownRequest, match="there are: a"):
             cells.of(request_id)
     with pytest.raises(InvalidRequest, match="request_id"):
-        cells.retrieve("bread", request_id="r" * 128)
+        retrieve({"a": cell}, "bread", request_id="r" * 128)
 
 
 def test_a_wrong_name_and_no_cell_are_refused() -> None:

@@ -1,0 +1,50 @@
+"""`AsyncCells`: what `Cells` does, for programs with an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Self, TypeVar, Unpack
+
+from chorale_client.answer import Answer
+from chorale_client.asynchronous.client import AsyncChorale, AsyncHandle
+from chorale_client.cells import Placement
+from chorale_client.request import Request
+from chorale_client.request_factory import Questions, RequestOptions, make_request
+
+T = TypeVar("T")
+
+
+class AsyncCells(Placement[AsyncChorale]):
+    """As `Cells`, with the clients of one event loop.  Close it with `async with` or `aclose()`, which close the clients."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        for cell in self._cells.values():
+            await cell.aclose()
+
+    async def retrieve(self, questions: Questions, **options: Unpack[RequestOptions]) -> Answer:
+        """As `AsyncChorale.retrieve`.  Raises as `Cells.retrieve`."""
+        return await self.ask(make_request(questions, **options))
+
+    async def ask(self, request: Request) -> Answer:
+        """Like `retrieve`, for a request of `make_request`."""
+        return await self._at_the_first(request, AsyncChorale.ask)
+
+    async def submit(self, questions: Questions, **options: Unpack[RequestOptions]) -> AsyncHandle:
+        """As `AsyncChorale.submit`."""
+        return await self.submit_request(make_request(questions, **options))
+
+    async def submit_request(self, request: Request) -> AsyncHandle:
+        """As `AsyncChorale.submit_request`."""
+        return await self._at_the_first(request, AsyncChorale.submit_request)
+
+    async def _at_the_first(self, request: Request, do: Callable[[AsyncChorale, Request], Awaitable[T]]) -> T:
+        for cell, named, attempt in self._attempts(request):
+            with attempt:
+                return await do(cell, named)
+        raise AssertionError("the last cell has answered or raised")
