@@ -64,7 +64,7 @@ async def recorded_row(request_id: str, grant: Grant, services: Services) -> Req
     try:
         return await to_thread.run_sync(visible_row, grant, services, request_id)
     except Problem:
-        answer = await services.client.answer(request_id)
+        answer = await services.client.of(request_id).answer(request_id)
         if not grant.sees_namespace(answer.namespace):
             raise
         wait = "this search has just ended: send its feedback again in a second"

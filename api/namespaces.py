@@ -124,7 +124,9 @@ def delete_namespace(namespace: Name, grant: Admin, services: ServicesDep, respo
     """Delete a namespace with everything in it."""
     get_namespace(namespace, grant, services)
     return _ticket(
-        services.blocking_client.delete_namespace(namespace, tenant=grant.tenant), namespace, response
+        services.writers.writer(namespace).delete_namespace(namespace, tenant=grant.tenant),
+        namespace,
+        response,
     )
 
 
@@ -135,7 +137,7 @@ def upsert_documents(
     """Hand in documents, which replace those with the same ids.  The namespace is made if it is not there."""
     grant.check_namespace(namespace)
     documents = [document.model_dump(exclude_unset=True, exclude_none=True) for document in body.documents]
-    client, encoder = services.blocking_client, body.encoder
+    client, encoder = services.writers.writer(namespace), body.encoder
     ticket = client.upsert(namespace, documents, encoder=encoder, tenant=grant.tenant)
     return _ticket(ticket, namespace, response)
 
@@ -150,7 +152,9 @@ def delete_documents(
 ) -> Ticket:
     """Delete documents; an id that is not there does no harm."""
     grant.check_namespace(namespace)
-    return _ticket(services.blocking_client.delete(namespace, ids, tenant=grant.tenant), namespace, response)
+    return _ticket(
+        services.writers.writer(namespace).delete(namespace, ids, tenant=grant.tenant), namespace, response
+    )
 
 
 @router.get("/{namespace}/tickets/{ticket}", tags=["documents"])
@@ -163,7 +167,7 @@ def get_ticket(
     if namespace_of(ticket) != namespace:
         raise not_found()
     try:
-        outcome = services.blocking_client.wait_visible(ticket, wait_s=0)
+        outcome = services.writers.writer(namespace).wait_visible(ticket, wait_s=0)
     except NotEnded as error:
         response.headers["Retry-After"] = "1"
         why = str(error) if grant.is_operators else f"{ticket} is not indexed yet; ask again"

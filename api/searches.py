@@ -181,7 +181,7 @@ async def cancel_search(
 ) -> Response:
     """End a search, and return its answer.  A search that had already ended keeps the answer that it had."""
     grant.check_owned(search_id)
-    return ended(await services.client.cancel(search_id), grant, include)
+    return ended(await services.client.of(search_id).cancel(search_id), grant, include)
 
 
 async def _within(
@@ -197,12 +197,12 @@ async def _within(
     """The answer, or 202 if there is none after `wait_s` or when the server stops."""
     if wait_s > 0:
         with suppress(NotEnded):
-            waiting = services.client.answer(search_id, wait_s=wait_s)
+            waiting = services.client.of(search_id).answer(search_id, wait_s=wait_s)
             answer = await services.closing.unless_begun(unless_gone(http, waiting))
             if answer is not None:
                 return ended(answer, grant, parts)
-    if (standing := await services.client.standing(search_id)) is None:
-        return ended(await services.client.answer(search_id), grant, parts)
+    if (standing := await services.client.of(search_id).standing(search_id)) is None:
+        return ended(await services.client.of(search_id).answer(search_id), grant, parts)
     return not_ended(search_id, standing, partial=partial)
 
 
@@ -285,7 +285,7 @@ async def watch_search(
     """The stages of a search until its end, as server-sent events: `accepted`, `planned`, `branch`, `fusing` and `ended`,
     which has the answer."""
     grant.check_owned(search_id)
-    events = services.client.events(search_id, after=last_event_id)
+    events = services.client.of(search_id).events(search_id, after=last_event_id)
     # An unknown id is an error with a status of its own; after the first event it is too late for one.
     first = await anext(events, None)
     if first is None:

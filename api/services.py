@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from anyio import CapacityLimiter
-from chorale_client import AsyncChorale, Chorale
+from chorale_client import AsyncCells, AsyncChorale, Cells, Chorale
 from chorale_client.connections.failover import follow_primary
 from fastapi import Depends, Request
 from redis import Redis as BlockingRedis
@@ -46,10 +46,12 @@ class Services:
     """For short questions: gives up after SHORT_S.  Does not decode responses."""
     blocking_redis: BlockingRedis
     """The same for code that blocks; gives up after 2 s."""
-    client: AsyncChorale
+    client: AsyncCells
     """Asks, and waits, without blocking the event loop."""
     blocking_client: Chorale
-    """Does the rest; its calls block: await them in a thread."""
+    """Asks the workers of this process' own Redis; its calls block: await them in a thread."""
+    writers: Cells
+    """Hand in documents; their calls block, too."""
     database: Engine
     """The tables of audit trail and jobs.  Its calls block: await them in a thread."""
     keys: KeyStore
@@ -96,13 +98,19 @@ async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[S
         "answer_ttl_s": settings.answer_ttl_s,
         "replicas": settings.redis_replicas,
     }
-    client, blocking_client = AsyncChorale(redis_url, **options), Chorale(redis_url, **options)
+    if settings.cells:
+        options["socket_timeout_s"] = SHORT_S  # after a silent cell there is time for the next one
+    addresses = settings.cells or {"": redis_url}
+    client = AsyncCells({name: AsyncChorale(url, **options) for name, url in addresses.items()})
+    writers = Cells({name: Chorale(url, **options) for name, url in addresses.items()})
+    blocking_client = Chorale(redis_url, **options)
     try:
         yield Services(
-            settings, redis, blocking_redis, client, blocking_client, database, keys, jobs, closing
+            settings, redis, blocking_redis, client, blocking_client, writers, database, keys, jobs, closing
         )
     finally:
         await client.aclose()
+        writers.close()
         blocking_client.close()
         await redis.aclose()
         blocking_redis.close()

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from chorale_client.connections.urls import cell_addresses
 from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.wire_names import QUEUE_BRANCH, QUEUE_BULK, QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic import (
@@ -88,6 +89,8 @@ class Settings(BaseModel):
     """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`, `redis+socket://`). Not set: that of `chorale up`."""
     broker_url: str | None = Field(None, repr=False)
     """Celery's broker, if it is not the same Redis (`amqp://…` for RabbitMQ)."""
+    cells: dict[str, str] = Field(default_factory=dict, repr=False)
+    """Several [cells](../operate.md#cells) with the same documents, as `a=redis://…/0,b=redis://…/0`: the Redis of each by its name."""
     database_url: str | None = Field(None, repr=False)
     """Address of a PostgreSQL (`postgresql://…`) for the audit tables, the documents, and stores of kind `postgresql`.
     `CHORALE_AUDIT_URL`, `CHORALE_DOCUMENTS_URL` and `url_env` of a store give one of them another address. Not set: these settings, and
@@ -98,8 +101,6 @@ class Settings(BaseModel):
     documents_url: str | None = Field(None, repr=False)
     """SQLAlchemy URL of the documents. Not set: `CHORALE_DATABASE_URL`, else `CHORALE_AUDIT_URL` if that is PostgreSQL, else SQLite
     in `home/documents.db`."""
-    shared_documents: bool = False
-    """Several [cells](../operate.md#cells), each with a Redis of its own, have the same documents."""
     pipeline_file: Path | None = None
     """The pipeline file, TOML or YAML. Not set: `config/pipeline.toml`."""
 
@@ -245,6 +246,12 @@ class Settings(BaseModel):
     @classmethod
     def _is_address(cls, value: str | None, info: ValidationInfo) -> str | None:
         return value and _ADDRESSES[str(info.field_name)](value)
+
+    @field_validator("cells", mode="before")
+    @classmethod
+    def _addresses_by_name(cls, value: Any, info: ValidationInfo) -> Any:
+        named = cell_addresses(value, info.data.get("broker_url")) if isinstance(value, str) else value
+        return {name: check_redis(url) for name, url in named.items()}
 
     @field_validator("log_level", mode="before")
     @classmethod

@@ -77,7 +77,7 @@ async def kept_answer(visit: Visit, request_id: str) -> Answer | None:
     """The answer of a past search, while it is kept."""
     try:
         visit.session.grant.check_owned(request_id)
-        answer = await visit.services.client.answer(request_id)
+        answer = await visit.services.client.of(request_id).answer(request_id)
     except (ChoraleError, OutOfScope):
         return None
     return answer if visit.session.grant.sees_namespace(answer.namespace) else None

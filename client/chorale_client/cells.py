@@ -6,15 +6,16 @@ A cell that cannot be reached costs the requests that it has accepted.  New requ
 from __future__ import annotations
 
 import hashlib
-import re
+import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from math import inf
 from typing import Generic, TypeVar, Unpack
 
 from chorale_client.answer import Answer
 from chorale_client.client import Chorale, Handle
+from chorale_client.connections.urls import BROKER_VARIABLE, CELL, CELLS_VARIABLE, cell_addresses
 from chorale_client.errors import InvalidRequest, ServiceUnavailable, UnknownRequest, safe_repr
 from chorale_client.ledger import SHORTEST_S
 from chorale_client.request import Request, check_identifier
@@ -25,20 +26,19 @@ Client = TypeVar("Client")
 
 AVOIDED_FOR_S = 2.0
 """New requests avoid a cell for this time after it could not be reached."""
-_NAME = re.compile(r"[a-z0-9]{1,16}")
 
 
 class Placement(Generic[Client]):
     """The clients of the cells by name, and which of them gets a request or the documents of a namespace.
 
-    Raises ValueError for a wrong name, and without a cell.
+    The name of a sole cell may be empty: ids then stay as they are.  Raises ValueError for a wrong name, and without a cell.
     """
 
     def __init__(self, cells: Mapping[str, Client]) -> None:
         if not cells:
             raise ValueError("there is no cell")
         for name in cells:
-            if not _NAME.fullmatch(name):
+            if not CELL.fullmatch(name) and len(cells) + len(name) > 1:
                 raise ValueError(
                     f"a cell's name is 1-16 lower-case letters and digits; not {safe_repr(name)}"
                 )
@@ -47,6 +47,8 @@ class Placement(Generic[Client]):
 
     def of(self, request_id: str) -> Client:
         """The client of the cell that has this request: `cells.of(id).answer(id)`.  Raises UnknownRequest."""
+        if "" in self._cells:
+            return self._cells[""]
         _, dot, name = request_id.rpartition(".")
         if not dot or name not in self._cells:
             raise UnknownRequest(
@@ -92,11 +94,15 @@ class Placement(Generic[Client]):
 
 
 class Cells(Placement[Chorale]):
-    """Sends each request to one of the cells, whose clients are given by name.  An id ends with a dot and the name of its cell.
+    """Sends each request to one of the cells, whose clients are given by name; by default to those of `CHORALE_CELLS`, which is
+    `a=redis://…,b=redis://…`.  An id ends with a dot and the name of its cell.
 
     Equal questions go to the same cell while it can be reached, where they are cached, and searched once.  An id is unique within a
     cell: a request that is sent again may run in another one.  Threads may share this object.
     """
+
+    def __init__(self, cells: Mapping[str, Chorale] | None = None) -> None:
+        super().__init__({name: Chorale(url) for name, url in from_environment()} if cells is None else cells)
 
     def retrieve(self, questions: Questions, **options: Unpack[RequestOptions]) -> Answer:
         """As `Chorale.retrieve`.  Raises ServiceUnavailable if no cell can be reached in time, or if the cell that has accepted the
@@ -127,9 +133,14 @@ class Cells(Placement[Chorale]):
         raise AssertionError("the last cell has answered or raised")
 
 
+def from_environment() -> Iterable[tuple[str, str]]:
+    """The names of the cells of `CHORALE_CELLS`, with their addresses.  Raises ValueError."""
+    return cell_addresses(os.environ.get(CELLS_VARIABLE), os.environ.get(BROKER_VARIABLE)).items()
+
+
 def _named(request: Request, name: str, **rest: float) -> Request:
     try:
-        request_id = check_identifier(f"{request.request_id}.{name}")
+        request_id = check_identifier(f"{request.request_id}.{name}" if name else request.request_id)
     except ValueError as error:
         raise InvalidRequest(f"request_id: {error}") from None
     return request.model_copy(update={"request_id": request_id, **rest})

@@ -103,7 +103,7 @@ def _words(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return ", ".join(f"`{choice}`" for choice in get_args(kind))
     if get_origin(kind) is dict:
-        return "`queue=count,…`"
+        return "`name=address,…`" if get_args(kind)[1] is str else "`queue=count,…`"
     if get_origin(kind) is tuple:
         return "`name,…`"
     return _TYPES[kind]

@@ -284,7 +284,7 @@ class Resources(Corpus):
             lambda: self.documents,
             is_in_file=self.is_on_one_machine,
             has_documents=bool(self.written_stores),
-            others_write=self.settings.shared_documents,
+            others_write=bool(self.settings.cells),
         )
 
     @cached_property

@@ -20,6 +20,7 @@ def test_the_python_of_a_page_runs(
     page: str, pipeline: RunningPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHORALE_REDIS_URL", pipeline.server.tcp_url)
+    monkeypatch.setenv("CHORALE_CELLS", ",".join(f"{cell}={pipeline.server.tcp_url}" for cell in ("a", "b")))
     names: dict[str, Any] = {}
     for block in BLOCKS:
         if block.page == page:

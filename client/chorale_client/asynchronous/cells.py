@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Self, TypeVar, Unpack
 
 from chorale_client.answer import Answer
 from chorale_client.asynchronous.client import AsyncChorale, AsyncHandle
-from chorale_client.cells import Placement
+from chorale_client.cells import Placement, from_environment
 from chorale_client.request import Request
 from chorale_client.request_factory import Questions, RequestOptions, make_request
 
@@ -16,6 +16,11 @@ T = TypeVar("T")
 
 class AsyncCells(Placement[AsyncChorale]):
     """As `Cells`, with the clients of one event loop.  Close it with `async with` or `aclose()`, which close the clients."""
+
+    def __init__(self, cells: Mapping[str, AsyncChorale] | None = None) -> None:
+        super().__init__(
+            {name: AsyncChorale(url) for name, url in from_environment()} if cells is None else cells
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -42,6 +47,10 @@ class AsyncCells(Placement[AsyncChorale]):
     async def submit_request(self, request: Request) -> AsyncHandle:
         """As `AsyncChorale.submit_request`."""
         return await self._at_the_first(request, AsyncChorale.submit_request)
+
+    async def with_default_timeout(self, request: Request) -> Request:
+        """As `AsyncChorale.with_default_timeout`, by the cell that is the first to get the request."""
+        return await self._cells[self._order(request)[0]].with_default_timeout(request)
 
     async def _at_the_first(self, request: Request, do: Callable[[AsyncChorale, Request], Awaitable[T]]) -> T:
         for cell, named, attempt in self._attempts(request):

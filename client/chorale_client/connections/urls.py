@@ -24,6 +24,7 @@ SCHEMES = ("redis", "rediss", "unix", "redis+socket")
 
 VARIABLE = "CHORALE_REDIS_URL"
 BROKER_VARIABLE = "CHORALE_BROKER_URL"
+CELLS_VARIABLE = "CHORALE_CELLS"
 LOCAL = "redis://localhost:6379/0"
 
 
@@ -81,6 +82,29 @@ def _check_options(url: str) -> None:
             "the port is no number; in a user or password write / as %2F" if "Port" in str(error) else error
         )
         raise ValueError(f"the address of Redis: {said}") from None
+
+
+CELL = re.compile(r"[a-z0-9]{1,16}")
+"""The name of a cell."""
+
+
+def cell_addresses(text: str | None, broker_url: str | None = None) -> dict[str, str]:
+    """The address of Redis of each cell in `a=redis://…,b=redis://…`; empty without cells.
+
+    Raises ValueError, which does not quote the addresses, also if there is a `broker_url`: a cell's broker is its Redis.
+    """
+    addresses: dict[str, str] = {}
+    for part in filter(None, (text or "").split(",")):
+        name, _, url = part.strip().partition("=")
+        if not CELL.fullmatch(name) or not url or name in addresses:
+            raise ValueError(
+                "cells look like a=redis://…,b=redis://…, each with another name of 1-16 lower-case letters and digits; in a "
+                "password write , as %2C"
+            )
+        addresses[name] = address_of(url)
+    if addresses and broker_url:
+        raise ValueError(f"the broker of a cell is its Redis: unset {BROKER_VARIABLE}")
+    return addresses
 
 
 def celery_url(url: str) -> str:

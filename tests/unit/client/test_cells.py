@@ -100,10 +100,27 @@ def test_an_id_names_its_cell_after_a_dot(retrieve: Retrieve) -> None:
         retrieve({"a": cell}, "bread", request_id="r" * 128)
 
 
-def test_a_wrong_name_and_no_cell_are_refused() -> None:
+def test_the_cells_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHORALE_CELLS", "a=redis://127.0.0.1:1/0,b=redis://127.0.0.1:2/0")
+    cells = Cells()
+    assert isinstance(cells.of("r.a"), Chorale)
+    assert cells.of("r.a") is not cells.of("r.b")
+    cells.close()
+
+
+def test_an_id_in_a_sole_cell_without_a_name_stays_as_it_is(retrieve: Retrieve) -> None:
+    cell = Cell()
+    assert retrieve({"": cell}, "bread", request_id="r.x") == "r.x"
+    assert cast("Any", Cells(cast("dict[str, Chorale]", {"": cell})).of("r.x")) is cell
+
+
+def test_a_wrong_name_and_no_cell_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHORALE_CELLS", "")
     for cells, complaint in (
+        (None, "there is no cell"),
         ({}, "there is no cell"),
         ({"A.1": Cell()}, "lower-case letters and digits; not 'A.1'"),
+        ({"": Cell(), "a": Cell()}, "lower-case letters and digits; not ''"),
     ):
         with pytest.raises(ValueError, match=complaint):
             Cells(cast("Any", cells))

@@ -71,6 +71,12 @@ def refusal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> list[str]:
         ("CHORALE_BROKER_URL", "kafka://here", "amqp://"),
         ("CHORALE_AUDIT_URL", "mysql://here", "sqlite://, postgresql://"),
         ("CHORALE_DATABASE_URL", "sqlite:////data/all.db", "postgresql://"),
+        *(
+            ("CHORALE_CELLS", cells, "cells look like a=redis://…,b=redis://…")
+            for cells in ("a", "A=redis://here", "a=")
+        ),
+        ("CHORALE_CELLS", "a=redis://here,a=redis://there", "each with another name"),
+        ("CHORALE_CELLS", "a=amqp://here", "redis://, rediss://, unix://"),
         ("CHORALE_WORKER_PROCESSES", "bm25", "bm25=2,fusion=2"),
         ("CHORALE_WORKER_PROCESSES", "bm25=-1", "0 to 999"),
     ],
@@ -81,6 +87,13 @@ def test_a_wrong_value_names_its_variable(
     (complaint,) = refusal(monkeypatch, **{variable: value})
     assert complaint.startswith(variable)
     assert says in complaint
+
+
+def test_cells_have_names_and_addresses_and_their_redis_as_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHORALE_CELLS", "a=redis://here:6379/0, b=rediss://me:secret@there/1")
+    assert load_settings().cells == {"a": "redis://here:6379/0", "b": "rediss://me:secret@there/1"}
+    (complaint,) = refusal(monkeypatch, CHORALE_BROKER_URL="amqp://there")
+    assert complaint == "CHORALE_CELLS: the broker of a cell is its Redis: unset CHORALE_BROKER_URL"
 
 
 def test_every_wrong_variable_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
