@@ -41,12 +41,13 @@ class SegmentWork(JobsDatabase):
             add_counts(connection, job_id, running=-sum(lapsed))
             return len(lapsed)
 
-    def sent(self) -> int:
-        """How many segments of all jobs workers have or will get."""
+    def sent(self) -> set[tuple[str, int, int]]:
+        """The segments of all jobs that workers have or will get: job, number and attempt."""
         there = select(jobs.c.job_id).where(jobs.c.state != State.ENDED)
-        counted = select(func.count()).where(segments.c.job_id.in_(there), segments.c.state == "sent")
+        columns = (segments.c.job_id, segments.c.number, segments.c.attempt)
+        chosen = select(*columns).where(segments.c.job_id.in_(there), segments.c.state == "sent")
         with self._reading() as connection:
-            return connection.scalar(counted) or 0
+            return {(job_id, number, attempt) for job_id, number, attempt in connection.execute(chosen)}
 
     def send(self, job_id: str, *, now_ms: int, lease_ms: int) -> Sent | None:
         """Mark the job's next segment as sent, and return it; None if none waits or the job may not run."""

@@ -19,6 +19,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
@@ -39,6 +40,8 @@ log = get_logger("chorale.jobs")
 
 
 LONGEST_PAUSE_S = 3_600.0
+NEXT_CELL_S = 10.0
+"""The first cell tells an end at once, and each later one this time after the cell before it, if that one has not."""
 AT_ONCE = 8
 """Maximum number of threads that tell."""
 
@@ -56,12 +59,15 @@ class JobEnds:
     def __init__(self, app: Celery) -> None:
         self._app = app
         self._resources: Resources = app.resources
+        cells, own = [*self._resources.settings.cells.values()], self._resources.redis_url
+        self._patience_s = NEXT_CELL_S * cells.index(own) if own in cells else 0.0
         self._known: dict[str, _Callback] = {}
         """What has been done to tell of each end, by the id of its message."""
 
     def start_due(self, ended: Sequence[Job]) -> None:
         """Begin to tell of the ends that are due; returns at once.  `ended` are all jobs whose ends are still to be told."""
-        self._known = {_message_id(job): self._known.get(_message_id(job), _Callback()) for job in ended}
+        new = partial(_Callback, due_s=time.monotonic() + self._patience_s)
+        self._known = {_message_id(job): self._known.get(_message_id(job)) or new() for job in ended}
         free = AT_ONCE - sum(callback.is_running for callback in self._known.values())
         for job in ended:
             callback = self._known[_message_id(job)]

@@ -82,6 +82,8 @@ class Feeder(Duty):
         self._prepare = prepare
         self._resources: Resources = app.resources
         self._lease = self._resources.redis.lock(FEEDER, timeout=ACTING_MS / 1_000, thread_local=False)
+        self._sent: set[tuple[str, int, int]] = set()
+        """The segments that this feeder has sent and workers have not done; the feeder of another cell has sent others."""
         self._shares = TenantShares()
         self._paces: dict[str, Pace] = {}
         self._due_s: dict[str, float] = {}
@@ -153,6 +155,7 @@ class Feeder(Duty):
                     kwargs={"job_id": job.job_id, "number": sent.number, "attempt": sent.attempt},
                     queue=QUEUE_BULK,
                 )
+                self._sent.add((job.job_id, sent.number, sent.attempt))
                 return sent
         return None
 
@@ -168,8 +171,9 @@ class Feeder(Duty):
             )
         sent = self._resources.jobs.sent()
         # Parts of costly requests wait there too.
-        waiting = min(self._queues.states()[QUEUE_BULK].length or 0, sent)
-        in_hand = sent - waiting
+        waiting = min(self._queues.states()[QUEUE_BULK].length or 0, len(sent))
+        self._sent &= sent
+        in_hand = len(self._sent) - waiting
         return max(AHEAD, in_hand) - waiting
 
     def reset(self) -> None:

@@ -7,10 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from chorale_client.wire_names import QUEUE_BULK
 
 from config.settings import Settings
 from ledger.backlog import Load
+from monitoring.queues import QueueState
 from records.jobs.job import Job, Line, NoSuchJob
+from records.jobs.segment_work import Sent
 from tasks.jobs.feeder import Feeder, Pace, cost_of, is_fed, is_interactive_late, outcome_of
 
 NOW_MS = 60_000
@@ -79,7 +82,9 @@ def feeder(jobs: object, events: Any, **redis: Any) -> Feeder:
     lease = SimpleNamespace(acquire=lambda blocking: True)
     server = SimpleNamespace(smembers=lambda key: set(), lock=lambda *_, **__: lease, **redis)
     settings = Settings(redis_url="redis://unused")
-    app: Any = SimpleNamespace(resources=SimpleNamespace(jobs=jobs, redis=server, settings=settings))
+    app: Any = SimpleNamespace(
+        send_task=lambda *_, **__: None, resources=SimpleNamespace(jobs=jobs, redis=server, settings=settings)
+    )
     return Feeder(app, lambda: None, events)
 
 
@@ -115,6 +120,33 @@ def test_the_end_of_the_last_job_is_told_when_no_job_is_active_any_more() -> Non
     events = SimpleNamespace(unfinished=["j1"], send=sent.append)
     assert not feeder(jobs, events, time=lambda: (60, 0)).feed_once()
     assert sent == [[ended]]
+
+
+def test_what_workers_of_another_cell_have_in_hand_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the feeders of two cells would outdo each other until every segment is sent."""
+    of_others = {("j1", number, 1) for number in range(10)}
+    sent: list[int] = []
+
+    def send(job_id: str, **_: object) -> Sent:
+        sent.append(10 + len(sent))
+        return Sent(sent[-1], 1, [])
+
+    empty = SimpleNamespace(states=lambda: {QUEUE_BULK: QueueState(0)})
+    monkeypatch.setattr("tasks.jobs.feeder.open_queues", lambda *_, **__: empty)
+    jobs = SimpleNamespace(
+        active=lambda: [JOB],
+        sent=lambda: of_others | {("j1", number, 1) for number in sent},
+        send=send,
+        prune=lambda before_ms: 0,
+        note_rate=lambda *_: None,
+    )
+    events = SimpleNamespace(unfinished=[], send=lambda _: None)
+    tested = feeder(jobs, events, time=lambda: (60, 0), hgetall=lambda key: {})
+    assert tested.feed_once()
+    assert sent == [10, 11]
+    # Both are taken at once: two in hand, and as many shall wait.
+    assert tested.feed_once()
+    assert sent == [10, 11, 12, 13]
 
 
 def test_a_segment_counts_for_what_its_lines_cost() -> None:

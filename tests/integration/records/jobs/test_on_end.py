@@ -93,6 +93,22 @@ def here(
     installation.close()
 
 
+def test_the_second_cell_tells_an_end_only_if_the_first_has_not_told_it_for_a_while(
+    redis_client: Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_ends, "NEXT_CELL_S", 0.2)
+    cells = {"a": "redis://127.0.0.1:1/0", "b": redis_server.url}
+    second = Installation(tmp_path, redis_server.url, cells=cells)
+    with Hook() as hook:
+        second.ends("job", {"url": hook.url})
+        assert second.unsent() == ["job"]
+        second._wait_for_threads()
+        assert hook.got == []
+        second.tell()
+    assert len(hook.got) == 1
+    second.close()
+
+
 # Webhooks
 
 
