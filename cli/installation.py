@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +47,19 @@ class Installation:
     settings: Settings
     redis_url: str | None
     """None if no address is configured and no `chorale up` runs on this home."""
+
+    @property
+    def cells(self) -> dict[str, Installation]:
+        """The installation with the Redis of each cell, by the cell's name; empty without CHORALE_CELLS."""
+        return {name: replace(self, redis_url=url) for name, url in self.settings.cells.items()}
+
+    def writing(self, namespace: str) -> Installation:
+        """The installation with the Redis that takes the documents of this namespace."""
+        if not self.settings.cells:
+            return self
+        from chorale_client.cells import Placement
+
+        return Placement(self.cells).writer(namespace)
 
     @cached_property
     def pipeline(self) -> Pipeline:

@@ -65,6 +65,7 @@ def checks() -> Mapping[str, Check]:
         **{name: partial(_running, check) for name, check in CHECKS.items()},
         "package versions": reports.versions,
         "celery options": workers.celery_options,
+        "cells": workers.cells,
         "same settings": reports.settings,
         "same pipeline": reports.declarations,
         "same addresses": environment.same_addresses,

@@ -128,7 +128,12 @@ def cancel(
     from cli.terminal import stdout
     from config.visible_text import visible_json
 
-    answer = find_installation(is_anywhere=True, has_structlog=False).client().cancel(request_id)
+    installation = find_installation(is_anywhere=True, has_structlog=False)
+    if installation.settings.cells:
+        from chorale_client.cells import Placement
+
+        installation = Placement(installation.cells).of(request_id)
+    answer = installation.client().cancel(request_id)
     if as_json:
         sys.stdout.write(visible_json(answer.model_dump_json(exclude_unset=True)) + "\n")
     elif answer.status == Status.CANCELLED:

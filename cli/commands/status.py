@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from cli.installation import Installation, find_installation
+from cli.exit_codes import OTHER
+from cli.installation import Installation, NotRunning, find_installation
 from cli.namespace_states import namespace_fields, namespaces_table, published
 from cli.options import AsJson
 from cli.terminal import (
@@ -40,7 +41,7 @@ def status(
         bool, typer.Option("--prometheus", help="Print the metrics that the HTTP API has under /metrics.")
     ] = False,
 ) -> None:
-    """Show workers, queues, namespaces and what is on its way to the audit tables.
+    """Show workers, queues, namespaces and what is on its way to the audit tables, of each cell.
 
     Examples:
 
@@ -60,8 +61,31 @@ def status(
         states = read_queues(redis, queues, broker_url=installation.settings.broker_url)
         typer.echo(visible(render(redis, queues=states).decode()), nl=False)
         return
-    fields = read_status(installation)
-    print_result(fields, *view(fields), as_json=as_json)
+    if not installation.settings.cells:
+        fields = read_status(installation)
+        print_result(fields, *view(fields), as_json=as_json)
+        return
+    cells = {name: status_of(cell) for name, cell in installation.cells.items()}
+    parts = [
+        part for name, fields in cells.items() for part in (Text(f"cell {name}", "bold"), *view(fields), "")
+    ]
+    print_result({"cells": cells}, *parts, as_json=as_json)
+    if any("lost" in fields for fields in cells.values()):
+        raise typer.Exit(OTHER)
+
+
+def status_of(cell: Installation) -> dict[str, Any]:
+    """As `read_status`, or why the cell is `lost`."""
+    from redis import RedisError
+
+    from config.redis_client import explained
+
+    try:
+        return read_status(cell)
+    except NotRunning as error:
+        return {"lost": str(error)}
+    except RedisError as error:
+        return {"lost": str(explained(error, cell.redis_url))}
 
 
 def read_status(installation: Installation) -> dict[str, Any]:
@@ -90,6 +114,8 @@ def read_status(installation: Installation) -> dict[str, Any]:
 
 def view(status: Fields) -> list[Any]:
     """What the console prints, from top to bottom."""
+    if "lost" in status:
+        return [Text(status["lost"], "red")]
     outbox = status["outbox"]
     refused = f", {outbox['refused']:,} requests were refused while it was full" if outbox["refused"] else ""
     lines = {

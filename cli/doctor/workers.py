@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from cli.doctor.reports import read_reports
-from cli.installation import Installation
+from cli.installation import Installation, NotRunning
 from config.celery import is_redis
-from monitoring.checks import Finding
+from monitoring.checks import CHECKS, Finding
 
 
 def chords(installation: Installation) -> Iterator[Finding]:
@@ -42,3 +43,23 @@ def celery_options(installation: Installation) -> Iterator[Finding]:
                     f"{report.name} runs with {name} = {options[name]!r} instead of {' or '.join(map(repr, right))}: {why}",
                     f"start it as `chorale worker {queues}`",
                 )
+
+
+def cells(installation: Installation) -> Iterator[Finding]:
+    """What is wrong with the Redis and the processes of the other cells."""
+    cells = installation.cells
+    if cells and installation.redis_url not in {cell.redis_url for cell in cells.values()}:
+        yield Finding(
+            "CHORALE_REDIS_URL is the Redis of no cell", "set it to one of the addresses of CHORALE_CELLS"
+        )
+    for name, cell in cells.items():
+        if cell.redis_url == installation.redis_url:
+            continue
+        try:
+            running = cell.running()
+        except NotRunning as error:
+            yield Finding(f"cell {name}: {error.what}", error.mend)
+            continue
+        for check in CHECKS.values():
+            for finding in check(running):
+                yield replace(finding, what=f"cell {name}: {finding.what}")

@@ -1,18 +1,23 @@
-"""Two cells: each is a Redis with workers of its own, and both search the same documents."""
+"""Two cells: each is a Redis with workers of its own; both search the same documents, and have one database of audit trail and jobs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing
-from pathlib import Path
+from contextlib import ExitStack, closing
+from typing import Any
 
+import httpx
 import pytest
 from chorale_client import Answer, Cells, ServiceUnavailable, UnknownRequest
 from chorale_client.keys import ENTRY
+from chorale_client.wire_names import QUEUE_BULK
 
+from tests.support.command_line import in_process
 from tests.support.faults.serving import serving
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
@@ -27,16 +32,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.limit_s(600)]
 def pipelines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, RunningPipeline]]:
     folder = tmp_path_factory.mktemp("cells")
     with ExitStack() as stack:
-        yield {name: stack.enter_context(_cell(name, folder, stack)) for name in ("a", "b")}
-
-
-def _cell(name: str, folder: Path, stack: ExitStack) -> AbstractContextManager[RunningPipeline]:
-    environment = {
-        "CHORALE_HOME": str(folder / "home"),
-        "CHORALE_AUDIT_URL": f"sqlite:///{folder}/{name}.db",
-        "CHORALE_SHARED_DOCUMENTS": "true",
-    }
-    return serving([WORKER], server=stack.enter_context(RedisServer()), environment=environment)
+        servers = {name: stack.enter_context(RedisServer()) for name in ("a", "b")}
+        environment = {
+            "CHORALE_HOME": str(folder / "home"),
+            "CHORALE_AUDIT_URL": f"sqlite:///{folder}/audit.db",
+            "CHORALE_CELLS": ",".join(f"{name}={server.url}" for name, server in servers.items()),
+        }
+        yield {
+            name: stack.enter_context(serving([WORKER, QUEUE_BULK], server=server, environment=environment))
+            for name, server in servers.items()
+        }
 
 
 @pytest.fixture
@@ -109,3 +114,111 @@ def test_a_lost_cell_costs_the_requests_that_it_has_accepted_and_no_new_one(
     lost.server.start() if loss == "killed" else lost.server.resume()
     lost.resume(WORKER)
     until(lambda: {cell_of(cells.send(question)) for question in QUESTIONS} == {"a", "b"}, 60)
+
+
+@pytest.fixture(scope="module")
+def http(pipelines: dict[str, RunningPipeline]) -> Iterator[httpx.Client]:
+    """A caller of the HTTP API of the cell `a`."""
+    with HttpApi(pipelines["a"].resources.settings) as api, api.client() as client:
+        yield client
+
+
+def search(http: httpx.Client, question: str, prefer: str = "wait=30") -> httpx.Response:
+    body = {"questions": [question], "timeout_s": 30, "cache": "bypass"}
+    return http.post("/v1/searches", json=body, headers={"Prefer": prefer})
+
+
+def test_the_api_of_one_cell_searches_in_all_and_finds_each_search_by_its_id(http: httpx.Client) -> None:
+    ids = [search(http, question).raise_for_status().json()["request_id"] for question in QUESTIONS]
+    assert {cell_of(request_id) for request_id in ids} == {"a", "b"}
+    for path in (f"/v1/searches/{request_id}" for request_id in ids):
+        assert http.get(path).json()["status"] == "complete"
+        assert http.delete(path).json()["status"] == "complete"
+        assert "event: ended" in http.get(f"{path}/events").text
+    # Both drainers write into one database.
+    until(lambda: all(http.get(f"/v1/audit/{request_id}").is_success for request_id in ids))
+    assert http.get("/v1/searches/t.acme.x").status_code == 404
+
+
+def test_documents_go_to_the_cell_that_takes_those_of_their_namespace(
+    http: httpx.Client, cells: Cells
+) -> None:
+    namespaces = ("n1", "n2", "n3", "n4")
+    assert len({id(cells.writer(namespace)) for namespace in namespaces}) == 2
+    for namespace in namespaces:
+        body = {"documents": [{"id": "bread", "text": "Bread is baked from flour."}]}
+        handed_in = http.post(f"/v1/namespaces/{namespace}/documents", json=body)
+        ticket = handed_in.raise_for_status().json()["ticket"]
+        assert cells.writer(namespace).wait_visible(ticket, wait_s=60).added == 1
+        assert http.get(handed_in.headers["location"]).json()["state"] == "done"
+
+
+@pytest.mark.parametrize("loss", ["killed", "silent"])
+def test_a_lost_cell_costs_the_api_only_the_searches_of_that_cell(
+    http: httpx.Client, pipelines: dict[str, RunningPipeline], loss: str
+) -> None:
+    lost = pipelines["b"].server
+    ids = [search(http, question).json()["request_id"] for question in QUESTIONS]
+    until(lambda: all(http.get(f"/v1/audit/{request_id}").is_success for request_id in ids))
+    lost.kill() if loss == "killed" else lost.pause()
+    try:
+        for question in QUESTIONS:
+            for prefer, code in (("respond-async", 202), ("wait=30", 200)):
+                found = search(http, question, prefer)
+                assert (found.status_code, cell_of(found.json()["request_id"])) == (code, "a")
+        for request_id in ids:
+            found = http.get(f"/v1/searches/{request_id}")
+            assert found.status_code == {"a": 200, "b": 503}[cell_of(request_id)]
+            assert http.get(f"/v1/audit/{request_id}").is_success
+    finally:
+        lost.start() if loss == "killed" else lost.resume()
+    until(
+        lambda: (
+            {cell_of(search(http, question).json()["request_id"]) for question in QUESTIONS} == {"a", "b"}
+        ),
+        60,
+    )
+
+
+def test_a_job_is_answered_by_both_cells_and_outlives_one_of_them(
+    pipelines: dict[str, RunningPipeline],
+) -> None:
+    for cell in pipelines.values():
+        cell.pause(QUEUE_BULK)
+    lines = [{"id": str(number), "text": f"Who pays for repair {number}?"} for number in range(6 * 64)]
+    job = pipelines["a"].client().jobs.submit(lines, namespace="default")
+
+    until(lambda: all(cell.redis.llen(QUEUE_BULK) for cell in pipelines.values()))
+    pipelines["b"].server.kill()
+    try:
+        pipelines["a"].resume(QUEUE_BULK)
+        assert job.wait(120).counts["complete"] == len(lines)
+    finally:
+        pipelines["b"].server.start()
+        pipelines["b"].resume(QUEUE_BULK)
+
+
+def test_the_command_line_shows_every_cell_and_names_a_lost_one(
+    cells: Cells, pipelines: dict[str, RunningPipeline]
+) -> None:
+    def said(*arguments: str) -> tuple[int, Any]:
+        called = in_process(*arguments, "--json", **pipelines["a"].environment)
+        return called.returncode, json.loads(called.stdout)
+
+    code, status = said("status")
+    assert (code, {name: len(cell["workers"]) for name, cell in status["cells"].items()}) == (
+        0,
+        {"a": 3, "b": 3},
+    )
+    for request_id in (cells.retrieve(question, timeout_s=30).request_id for question in QUESTIONS):
+        assert said("cancel", request_id)[1]["request_id"] == request_id  # it had ended before
+    pipelines["b"].server.kill()
+    try:
+        code, status = said("status")
+        assert (code, len(status["cells"]["a"]["workers"])) == (1, 3)
+        assert "does not answer" in status["cells"]["b"]["lost"]
+        assert "cell b" in in_process("status", **pipelines["a"].environment).stdout
+        checks = {check["check"]: check["findings"] for check in said("doctor")[1]["checks"]}
+        assert [finding["what"].partition(":")[0] for finding in checks["cells"]] == ["cell b"]
+    finally:
+        pipelines["b"].server.start()

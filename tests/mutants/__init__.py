@@ -366,4 +366,22 @@ yield self._cells[name], _named(request, name), self._attempt(name, -inf)""",
             "tests/unit/client/test_cells.py::test_a_request_that_a_cell_refuses_goes_to_the_next_one_in_the_time_that_is_left",
         ),
     ),
+    Mutant(
+        "Cells",
+        "an id leads to the first cell",
+        "client/chorale_client/cells.py",
+        "Placement.of",
+        "return next(iter(self._cells.values()))",
+        ("tests/unit/client/test_cells.py::test_an_id_names_its_cell_after_a_dot",),
+    ),
+    Mutant(
+        "Cells",
+        "each cell takes the documents that it is given",
+        "cli/installation.py",
+        "Installation.writing",
+        "return self",
+        (
+            "tests/unit/cli/test_cells.py::test_documents_go_through_the_redis_that_takes_those_of_their_namespace",
+        ),
+    ),
 )
