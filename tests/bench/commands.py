@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from socket import create_server
 from typing import Annotated, Any, TypeAlias
@@ -18,6 +19,8 @@ from cli.terminal import plain_table, print_result, stderr
 from config.settings import load_settings
 from tests.bench import bulk as jobs
 from tests.bench import growth as growing
+from tests.bench.cells import make_variants as make_cell_variants
+from tests.bench.cells import run_only
 from tests.bench.http import make_variants as make_http_variants
 from tests.bench.installation import NAMESPACE, Measured, measured_installation
 from tests.bench.latency import COUNTED_REQUESTS, redis_cost, waterfall_of
@@ -148,6 +151,25 @@ def http(
         )
         runs = _compared(variants, measured.questions(questions, in_flight)[0], measured)
     print_result({"runs": runs}, table_of("over HTTP", runs), as_json=as_json)
+
+
+@bench.command()
+def cells(
+    questions: Questions = 300,
+    documents: Documents = None,
+    in_flight: InFlight = IN_FLIGHT[1:],
+    as_json: AsJson = False,
+) -> None:
+    """Measure requests without work through one cell and through two, which share this machine's cores."""
+    with measured_installation(documents) as first, measured_installation(documents) as second:
+        both = (first, second)
+        runs = compare(
+            make_cell_variants(both),
+            first.questions(questions, in_flight)[0],
+            run_only=partial(run_only, both),
+            progress=first.progress,
+        )
+    print_result({"runs": runs}, table_of("branches without work", runs), as_json=as_json)
 
 
 @bench.command()

@@ -88,7 +88,11 @@ def bench_installation(
 ) -> Iterator[BenchInstallation]:
     """Start everything in `home`, with or without the workers of a plain chord and the HTTP API, and stop it with the block."""
     # An empty setting counts as not set: the caller's own installation is left alone.
-    os.environ.update(dict.fromkeys(("CHORALE_BROKER_URL", "CHORALE_AUDIT_URL", "CHORALE_DOCUMENTS_URL"), ""))
+    os.environ.update(
+        dict.fromkeys(
+            ("CHORALE_BROKER_URL", "CHORALE_CELLS", "CHORALE_AUDIT_URL", "CHORALE_DOCUMENTS_URL"), ""
+        )
+    )
     os.environ |= {"CHORALE_HOME": str(home), "CHORALE_REDIS_URL": "", "CHORALE_LOG_LEVEL": "WARNING"}
     os.environ["CHORALE_PIPELINE_FILE"] = str(pipeline_file)
     settings, pipeline = load_settings(), load_pipeline(pipeline_file, KINDS)

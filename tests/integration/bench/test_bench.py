@@ -60,6 +60,18 @@ def test_growth_has_a_row_for_each_number_in_flight_with_processor_time_of_each_
         assert run["cpu_ms"].keys() == {"bm25", "vector", "hyde", "fusion", "sweeper", "redis", "caller"}
 
 
+def test_one_cell_and_two_answer_the_same_questions(tmp_path: Path) -> None:
+    options = "--questions 3 --documents 30 --in-flight 2"
+    (figures,) = figures_of(tmp_path, "tests.bench", "cells", "--json", *options.split())
+    assert [(run["name"], run["hung"]) for run in figures["runs"]] == [
+        ("1 of 2 cells", 0),
+        ("2 of 2 cells", 0),
+    ]
+    first, both = ([name for name in run["cpu_ms"] if name.startswith("1 ")] for run in figures["runs"])
+    assert first == ["1 redis"]  # the workers of the second cell stand still
+    assert len(both) > 1
+
+
 def test_the_client_and_http_answer_the_same_questions(whole: dict[str, Figures]) -> None:
     runs = whole["http"]["runs"]
     expected = [(name, in_flight) for in_flight in (1, 2) for name in ("client", "http")]
