@@ -39,7 +39,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "rules": "Pin and block documents, name synonyms, set weights, and show every change.",
     },
     "Look after": {
-        "status": "Show workers, queues, namespaces and what is on its way to the audit tables.",
+        "status": "Show workers, queues, namespaces and what is on its way to the audit tables, of each cell.",
         "env": "Print the variables with which applications, examples and Celery find the running Chorale, with passwords.",
         "doctor": "Look for what is wrong, and say how to mend it; nothing is changed.",
         "backup": "Copy documents, vectors and audit trail into a folder; searches and indexing go on meanwhile.",

@@ -81,10 +81,10 @@ def test_the_rate_is_that_of_the_last_minute_and_counts_anew_if_lines_are_answer
 def feeder(jobs: object, events: Any, **redis: Any) -> Feeder:
     lease = SimpleNamespace(acquire=lambda blocking: True)
     server = SimpleNamespace(smembers=lambda key: set(), lock=lambda *_, **__: lease, **redis)
-    settings = Settings(redis_url="redis://unused")
-    app: Any = SimpleNamespace(
-        send_task=lambda *_, **__: None, resources=SimpleNamespace(jobs=jobs, redis=server, settings=settings)
+    resources = SimpleNamespace(
+        jobs=jobs, redis=server, settings=Settings(redis_url="redis://unused"), redis_url="redis://unused"
     )
+    app: Any = SimpleNamespace(send_task=lambda *_, **__: None, resources=resources)
     return Feeder(app, lambda: None, events)
 
 
