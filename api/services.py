@@ -98,12 +98,15 @@ async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[S
         "answer_ttl_s": settings.answer_ttl_s,
         "replicas": settings.redis_replicas,
     }
-    if settings.cells:
-        options["socket_timeout_s"] = SHORT_S  # after a silent cell there is time for the next one
-    addresses = settings.cells or {"": redis_url}
-    client = AsyncCells({name: AsyncChorale(url, **options) for name, url in addresses.items()})
-    writers = Cells({name: Chorale(url, **options) for name, url in addresses.items()})
     blocking_client = Chorale(redis_url, **options)
+    if settings.cells:
+        writers = Cells({name: Chorale(url, **options) for name, url in settings.cells.items()})
+        # After a silent cell there is time for the next one.
+        short = {**options, "socket_timeout_s": SHORT_S}
+        client = AsyncCells({name: AsyncChorale(url, **short) for name, url in settings.cells.items()})
+    else:
+        writers = Cells({"": blocking_client})
+        client = AsyncCells({"": AsyncChorale(redis_url, **options)})
     try:
         yield Services(
             settings, redis, blocking_redis, client, blocking_client, writers, database, keys, jobs, closing

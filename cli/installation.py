@@ -53,7 +53,7 @@ class Installation:
         """The installation with the Redis of each cell, by the cell's name; empty without CHORALE_CELLS."""
         return {name: replace(self, redis_url=url) for name, url in self.settings.cells.items()}
 
-    def writing(self, namespace: str) -> Installation:
+    def cell_of(self, namespace: str) -> Installation:
         """The installation with the Redis that takes the documents of this namespace."""
         if not self.settings.cells:
             return self

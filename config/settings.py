@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from chorale_client.connections.urls import cell_addresses
+from chorale_client.connections.urls import cell_addresses, server_of
 from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.wire_names import QUEUE_BRANCH, QUEUE_BULK, QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic import (
@@ -331,6 +331,12 @@ class Settings(BaseModel):
                 f"a replica serves every queue, so CHORALE_WORKER_PROCESSES cannot count {names}"
             )
         return value
+
+    def cell_at(self, redis_url: str) -> str | None:
+        """The name of the cell with this Redis; the logins of two addresses may differ."""
+        return next(
+            (name for name, url in self.cells.items() if server_of(url) == server_of(redis_url)), None
+        )
 
     @property
     def audit_database_url(self) -> str:

@@ -33,7 +33,7 @@ def delete(
 
     check_namespace(namespace)
     distinct_ids = list(dict.fromkeys(map(_as_kept, ids)))
-    installation = find_installation().writing(namespace)
+    installation = find_installation().cell_of(namespace)
     report = delete_documents(
         installation.resources, distinct_ids, namespace=namespace, order=order_of(installation, namespace)
     )

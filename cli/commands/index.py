@@ -133,7 +133,7 @@ def index(
         raise typer.BadParameter(
             "a namespace is rebuilt by one process: leave one of both out", param_hint="--where"
         )
-    installation = find_installation().writing(namespace)
+    installation = find_installation().cell_of(namespace)
     # SIGTERM, an orderly `kill`, is reported as an interruption like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began_s = time.monotonic()

@@ -129,11 +129,8 @@ def cancel(
     from config.visible_text import visible_json
 
     installation = find_installation(is_anywhere=True, has_structlog=False)
-    if installation.settings.cells:
-        from chorale_client.cells import Placement
-
-        installation = Placement(installation.cells).of(request_id)
-    answer = installation.client().cancel(request_id)
+    cell = installation.cells.get(request_id.rpartition(".")[2], installation)
+    answer = cell.client().cancel(request_id)
     if as_json:
         sys.stdout.write(visible_json(answer.model_dump_json(exclude_unset=True)) + "\n")
     elif answer.status == Status.CANCELLED:

@@ -70,12 +70,12 @@ def status(
         part for name, fields in cells.items() for part in (Text(f"cell {name}", "bold"), *view(fields), "")
     ]
     print_result({"cells": cells}, *parts, as_json=as_json)
-    if any("lost" in fields for fields in cells.values()):
+    if any("error" in fields for fields in cells.values()):
         raise typer.Exit(OTHER)
 
 
 def status_of(cell: Installation) -> dict[str, Any]:
-    """As `read_status`, or why the cell is `lost`."""
+    """As `read_status`, or the `error` of a cell that is lost."""
     from redis import RedisError
 
     from config.redis_client import explained
@@ -83,9 +83,9 @@ def status_of(cell: Installation) -> dict[str, Any]:
     try:
         return read_status(cell)
     except NotRunning as error:
-        return {"lost": str(error)}
+        return {"error": str(error)}
     except RedisError as error:
-        return {"lost": str(explained(error, cell.redis_url))}
+        return {"error": str(explained(error, cell.redis_url))}
 
 
 def read_status(installation: Installation) -> dict[str, Any]:
@@ -114,8 +114,8 @@ def read_status(installation: Installation) -> dict[str, Any]:
 
 def view(status: Fields) -> list[Any]:
     """What the console prints, from top to bottom."""
-    if "lost" in status:
-        return [Text(status["lost"], "red")]
+    if "error" in status:
+        return [Text(status["error"], "red")]
     outbox = status["outbox"]
     refused = f", {outbox['refused']:,} requests were refused while it was full" if outbox["refused"] else ""
     lines = {

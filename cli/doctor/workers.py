@@ -48,12 +48,13 @@ def celery_options(installation: Installation) -> Iterator[Finding]:
 def cells(installation: Installation) -> Iterator[Finding]:
     """What is wrong with the Redis and the processes of the other cells."""
     cells = installation.cells
-    if cells and installation.redis_url not in {cell.redis_url for cell in cells.values()}:
+    own = installation.settings.cell_at(installation.redis_url or "")
+    if cells and own is None:
         yield Finding(
             "CHORALE_REDIS_URL is the Redis of no cell", "set it to one of the addresses of CHORALE_CELLS"
         )
     for name, cell in cells.items():
-        if cell.redis_url == installation.redis_url:
+        if name == own:
             continue
         try:
             running = cell.running()

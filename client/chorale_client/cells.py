@@ -38,7 +38,7 @@ class Placement(Generic[Client]):
         if not cells:
             raise ValueError("there is no cell")
         for name in cells:
-            if not CELL.fullmatch(name) and len(cells) + len(name) > 1:
+            if not CELL.fullmatch(name) and [*cells] != [""]:
                 raise ValueError(
                     f"a cell's name is 1-16 lower-case letters and digits; not {safe_repr(name)}"
                 )
@@ -69,23 +69,29 @@ class Placement(Generic[Client]):
         for name in names:
             left_s = limit_s - (time.monotonic() - begun_s)
             rest = {"timeout_s": max(left_s, SHORTEST_S)} if name != names[0] and left_s < inf else {}
-            passes_until_s = begun_s + limit_s if name != names[-1] else -inf
-            yield self._cells[name], _named(request, name, **rest), self._attempt(name, passes_until_s)
+            next_cell_until_s = begun_s + limit_s if name != names[-1] else -inf
+            yield self._cells[name], _named(request, name, **rest), self._attempt(name, next_cell_until_s)
 
     @contextmanager
-    def _attempt(self, name: str, passes_until_s: float) -> Iterator[None]:
-        """Passes over a cell that cannot be reached, and avoids it for a while.  After `passes_until_s` its error is raised."""
+    def _attempt(self, name: str, next_cell_until_s: float) -> Iterator[None]:
+        """Passes over a cell that cannot be reached, and avoids it for a while.  After `next_cell_until_s` its error is raised.
+        Of the requests of an avoided cell, one at a time tries whether it can be reached again."""
+        if name in self._avoided_until_s:
+            self._avoided_until_s[name] = time.monotonic() + AVOIDED_FOR_S
         try:
             yield
+            self._avoided_until_s.pop(name, None)
         except ServiceUnavailable as error:
             if error.accepted:
                 raise  # another cell would search it a second time
             self._avoided_until_s[name] = time.monotonic() + AVOIDED_FOR_S
-            if time.monotonic() > passes_until_s:
+            if time.monotonic() > next_cell_until_s:
                 raise
 
     def _order(self, request: Request) -> list[str]:
         """The names of the cells; avoided cells come last.  If a cell is avoided, only the requests of that cell move."""
+        if len(self._cells) == 1:
+            return [*self._cells]
         now_s, hashed_text = time.monotonic(), request.model_dump_json(include={"namespace", "questions"})
         return sorted(
             self._cells,

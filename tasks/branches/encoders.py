@@ -45,11 +45,13 @@ class Encoder:
     indexing: Embedder
     """The model for passages.  One run indexes at a time, so it has all cores, not one worker's share."""
     other_precisions: Sequence[Embedder] = ()
-    """The same as `indexing`; their vectors can be compared with its own."""
+    """The model of `indexing` in its other precisions, whose vectors can be compared with its own."""
     is_endpoint: bool = False
 
     def indexing_as(self, fingerprint: str | None) -> Encoder:
         """The encoder for a namespace with these vectors: it indexes in their precision if they are of the same model."""
+        if fingerprint in (None, self.indexing.fingerprint):
+            return self
         same = (each for each in self.other_precisions if each.fingerprint == fingerprint)
         return replace(self, indexing=next(same, self.indexing))
 

@@ -40,8 +40,9 @@ log = get_logger("chorale.jobs")
 
 
 LONGEST_PAUSE_S = 3_600.0
-NEXT_CELL_S = 10.0
-"""The first cell tells an end at once, and each later one this time after the cell before it, if that one has not."""
+NEXT_CELL_S = 30.0
+"""The first cell by name tells an end at once, and each later one this time after the cell before it, if that one has not: longer than a
+webhook may take."""
 AT_ONCE = 8
 """Maximum number of threads that tell."""
 
@@ -59,8 +60,9 @@ class JobEnds:
     def __init__(self, app: Celery) -> None:
         self._app = app
         self._resources: Resources = app.resources
-        cells, own = [*self._resources.settings.cells.values()], self._resources.redis_url
-        self._patience_s = NEXT_CELL_S * cells.index(own) if own in cells else 0.0
+        settings = self._resources.settings
+        own = settings.cell_at(self._resources.redis_url)
+        self._patience_s = NEXT_CELL_S * sorted(settings.cells).index(own) if own else 0.0
         self._known: dict[str, _Callback] = {}
         """What has been done to tell of each end, by the id of its message."""
 

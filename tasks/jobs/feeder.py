@@ -171,8 +171,8 @@ class Feeder(Duty):
             )
         sent = self._resources.jobs.sent()
         # Parts of costly requests wait there too.
-        waiting = min(self._queues.states()[QUEUE_BULK].length or 0, len(sent))
         self._sent &= sent
+        waiting = min(self._queues.states()[QUEUE_BULK].length or 0, len(self._sent))
         in_hand = len(self._sent) - waiting
         return max(AHEAD, in_hand) - waiting
 

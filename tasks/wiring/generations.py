@@ -16,7 +16,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from ledger import ledger_scripts
-from models.errors import ServiceError
+from models.errors import ServiceError, UnknownNamespace
 from search.documents.reading import Documents
 
 COMPARED_EVERY_S = 1.0
@@ -107,7 +107,13 @@ class Generations:
         """The generation if the corpus has the one that Redis has (`copied`); otherwise it is copied to Redis, and None."""
         with suppress(ServiceError, RedisError):
             # Read after Redis: a writer commits to the corpus before it publishes.
-            own = self._documents().generation(namespace)
+            try:
+                own = self._documents().generation(namespace)
+            except UnknownNamespace:
+                # Another cell has deleted it.
+                self._redis.delete(GENERATION + namespace)
+                self.agreed.pop(namespace, None)
+                return None
             if own == copied:
                 self.agreed[namespace] = own
                 return own

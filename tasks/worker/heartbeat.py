@@ -176,7 +176,8 @@ def versions() -> dict[str, str]:
 
 
 def shared_settings(settings: Settings) -> dict[str, Any]:
-    return settings.model_dump(mode="json", include=set(SHARED_SETTINGS))
+    # The addresses of cells have passwords.
+    return {**settings.model_dump(mode="json", include=set(SHARED_SETTINGS)), "cells": sorted(settings.cells)}
 
 
 def addresses(resources: Resources) -> dict[str, str]:

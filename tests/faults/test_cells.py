@@ -87,6 +87,9 @@ def test_documents_that_one_cell_writes_are_found_in_the_other_although_it_has_c
     until(lambda: search().cached)
     write("balloon")
     until(lambda: "balloon" in {hit.document_id for hit in search().hits})
+    until(lambda: search().cached)
+    assert writer.wait_visible(writer.delete_namespace("docs"), wait_s=60).is_whole
+    until(lambda: not search().hits)
 
 
 @pytest.mark.parametrize("loss", ["killed", "silent"])
@@ -216,7 +219,7 @@ def test_the_command_line_shows_every_cell_and_names_a_lost_one(
     try:
         code, status = said("status")
         assert (code, len(status["cells"]["a"]["workers"])) == (1, 3)
-        assert "does not answer" in status["cells"]["b"]["lost"]
+        assert "does not answer" in status["cells"]["b"]["error"]
         assert "cell b" in in_process("status", **pipelines["a"].environment).stdout
         checks = {check["check"]: check["findings"] for check in said("doctor")[1]["checks"]}
         assert [finding["what"].partition(":")[0] for finding in checks["cells"]] == ["cell b"]

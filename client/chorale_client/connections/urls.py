@@ -107,6 +107,12 @@ def cell_addresses(text: str | None, broker_url: str | None = None) -> dict[str,
     return addresses
 
 
+def server_of(url: str) -> tuple[str | None, int | None, str]:
+    """The server and the database of an address, whatever its login and options are."""
+    parts = urlsplit(url)
+    return parts.hostname, parts.port, parts.path
+
+
 def celery_url(url: str) -> str:
     """The address that Celery takes (`broker_url`, `result_backend`) for ours; `broker_tls` goes with it.
 

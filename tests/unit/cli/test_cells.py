@@ -14,14 +14,14 @@ NAMESPACES = [f"n{number}" for number in range(8)]
 
 def test_documents_go_through_the_redis_that_takes_those_of_their_namespace() -> None:
     installation = Installation(Settings(cells=CELLS), CELLS["a"])
-    chosen = [installation.writing(namespace).redis_url for namespace in NAMESPACES]
+    chosen = [installation.cell_of(namespace).redis_url for namespace in NAMESPACES]
     assert chosen == [Placement(CELLS).writer(namespace) for namespace in NAMESPACES]
     assert {*chosen} == {*CELLS.values()}
 
 
 def test_without_cells_documents_go_through_the_one_redis() -> None:
     installation = Installation(Settings(cells={}), "redis://127.0.0.1:3/0")
-    assert installation.writing("docs") is installation
+    assert installation.cell_of("docs") is installation
 
 
 def test_the_doctor_names_each_lost_cell_and_a_redis_that_is_that_of_none() -> None:

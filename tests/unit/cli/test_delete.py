@@ -17,7 +17,7 @@ def test_ids_are_looked_for_in_the_form_in_which_stores_keep_them(monkeypatch: p
     class Nowhere:
         resources = None
 
-        def writing(self, _namespace: str) -> Nowhere:
+        def cell_of(self, _namespace: str) -> Nowhere:
             return self
 
     def delete_documents(_resources: object, ids: list[str], **_: object) -> IndexReport:

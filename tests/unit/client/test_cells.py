@@ -17,6 +17,7 @@ from chorale_client import (
     ServiceUnavailable,
     UnknownRequest,
 )
+from chorale_client.request_factory import make_request
 
 LIMIT_S = 5
 
@@ -98,6 +99,33 @@ def test_an_id_names_its_cell_after_a_dot(retrieve: Retrieve) -> None:
             cells.of(request_id)
     with pytest.raises(InvalidRequest, match="request_id"):
         retrieve({"a": cell}, "bread", request_id="r" * 128)
+
+
+def test_one_request_at_a_time_tries_a_cell_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr("chorale_client.cells.time.monotonic", lambda: now_s[0])
+    lost, other = Cell(ServiceUnavailable("lost")), Cell()
+    monkeypatch.setattr(Chorale, "ask", lambda cell, request: cell(request))
+    cells = Cells(cast("Any", {"a": lost, "b": other}))
+    question = next(text for text in map(str, range(99)) if _first(cells, text) == "a")
+    cells.retrieve(question)
+    now_s[0] = 3.0
+
+    def meanwhile(request: Request) -> str:
+        lost.requests.append(request)
+        assert cells.retrieve(question) == other.requests[-1].request_id
+        raise ServiceUnavailable("lost")
+
+    monkeypatch.setattr(
+        Chorale, "ask", lambda cell, request: meanwhile(request) if cell is lost else other(request)
+    )
+    cells.retrieve(question)
+    assert (len(lost.requests), len(other.requests)) == (2, 3)
+
+
+def _first(cells: Cells, question: str) -> str:
+    """The name of the cell that gets this question first."""
+    return cells._order(make_request(question))[0]
 
 
 def test_the_cells_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from config.settings import load_settings, unknown_variables
+from config.settings import Settings, load_settings, unknown_variables
 from docs.reference.settings import PAGE, settings_page
 from models.errors import WrongDeclaration
 
@@ -94,6 +94,14 @@ def test_cells_have_names_and_addresses_and_their_redis_as_broker(monkeypatch: p
     assert load_settings().cells == {"a": "redis://here:6379/0", "b": "rediss://me:secret@there/1"}
     (complaint,) = refusal(monkeypatch, CHORALE_BROKER_URL="amqp://there")
     assert complaint == "CHORALE_CELLS: the broker of a cell is its Redis: unset CHORALE_BROKER_URL"
+
+
+def test_the_cell_of_a_redis_is_found_whatever_its_login() -> None:
+    settings = Settings(
+        cells={"a": "redis://worker:x@a.example:6379/0", "b": "redis://worker:x@b.example:6379/0"}
+    )
+    assert settings.cell_at("redis://sweeper:y@b.example:6379/0") == "b"
+    assert settings.cell_at("redis://sweeper:y@b.example:6379/1") is None
 
 
 def test_every_wrong_variable_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

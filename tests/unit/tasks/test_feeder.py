@@ -122,8 +122,10 @@ def test_the_end_of_the_last_job_is_told_when_no_job_is_active_any_more() -> Non
     assert sent == [[ended]]
 
 
-def test_what_workers_of_another_cell_have_in_hand_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the feeders of two cells would outdo each other until every segment is sent."""
+def test_neither_what_another_cell_has_in_hand_nor_parts_of_costly_requests_count_as_segments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With those of others, the feeders of two cells would outdo each other until every segment is sent."""
     of_others = {("j1", number, 1) for number in range(10)}
     sent: list[int] = []
 
@@ -131,8 +133,10 @@ def test_what_workers_of_another_cell_have_in_hand_does_not_count(monkeypatch: p
         sent.append(10 + len(sent))
         return Sent(sent[-1], 1, [])
 
-    empty = SimpleNamespace(states=lambda: {QUEUE_BULK: QueueState(0)})
-    monkeypatch.setattr("tasks.jobs.feeder.open_queues", lambda *_, **__: empty)
+    queue = {QUEUE_BULK: QueueState(2)}
+    monkeypatch.setattr(
+        "tasks.jobs.feeder.open_queues", lambda *_, **__: SimpleNamespace(states=lambda: queue)
+    )
     jobs = SimpleNamespace(
         active=lambda: [JOB],
         sent=lambda: of_others | {("j1", number, 1) for number in sent},
@@ -144,6 +148,7 @@ def test_what_workers_of_another_cell_have_in_hand_does_not_count(monkeypatch: p
     tested = feeder(jobs, events, time=lambda: (60, 0), hgetall=lambda key: {})
     assert tested.feed_once()
     assert sent == [10, 11]
+    queue[QUEUE_BULK] = QueueState(0)
     # Both are taken at once: two in hand, and as many shall wait.
     assert tested.feed_once()
     assert sent == [10, 11, 12, 13]
