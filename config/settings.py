@@ -120,7 +120,8 @@ class Settings(BaseModel):
     """Precision of documents' vectors. `int8` (`onnx` with the BERT family) is faster, with slightly different vectors.
     A namespace keeps the precision of its vectors until it is rebuilt."""
     embedder_question_precision: Literal["fp32", "int8"] = "fp32"
-    """Precision of questions' vectors. A worker that needs both precisions holds two models in memory."""
+    """Precision of questions' vectors. A worker that needs both precisions, also for a namespace in the other one, holds two models in
+    memory."""
     embedder_device: str | None = None
     """`cpu`, `cuda` or `cuda:1`. Not set: CUDA if available (`onnx` needs `onnxruntime-gpu` for it), else the CPU."""
     model_threads: int = Field(default_factory=cores, ge=1, le=1_024)
