@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf, nextafter
@@ -29,8 +29,8 @@ from monitoring.queues import Queues, open_queues
 from records.jobs.job import SEGMENT_LINES, Job, Line, NoSuchJob, Outcome, State
 from records.jobs.segment_work import Sent
 from tasks.callbacks.job_ends import JobEnds
-from tasks.celery_internals.event_sender import Event, EventSender
 from tasks.jobs.answering import LEASE_MS
+from tasks.jobs.job_events import JobEvents
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.jobs")
@@ -278,68 +278,3 @@ class TenantShares:
     def serve(self, tenant: str, lines: float, weight: float) -> None:
         """Count ordinary lines that were sent for a tenant of the last `order` (`models.plan.ordinary_lines`)."""
         self._served[tenant] += lines / weight
-
-
-TASK_JOB = "chorale.job"
-_WELL = ("pending", "running", "complete")
-
-
-class JobEvents:
-    """Tells of jobs through a sender; None: nobody listens."""
-
-    def __init__(self, sender: EventSender | None) -> None:
-        self._sender = sender
-        self._shown: dict[str, str] = {}
-        """The state of each job in its last event."""
-
-    @property
-    def unfinished(self) -> list[str]:
-        """The jobs that Flower shows as running."""
-        return [job_id for job_id, state in self._shown.items() if state != State.ENDED]
-
-    def send(self, jobs: Sequence[Job]) -> None:
-        """Tell what has changed since the last call.  `jobs` are all that have not ended, and all in `unfinished`."""
-        if self._sender is None:
-            return
-        jobs = [job for job in jobs if job.state != State.VALIDATING]
-        events = [event for job in jobs for event in events_of(job, self._shown.get(job.job_id))]
-        for job_id in {*self.unfinished} - {job.job_id for job in jobs}:
-            events.append(("task-failed", {"uuid": job_id, "exception": "deleted before its end was shown"}))
-        if events:
-            self._sender.send(events)
-        self._shown = {job.job_id: job.state for job in jobs}
-
-
-def events_of(job: Job, before: str | None) -> Iterator[Event]:
-    """The events of a job whose state was `before` at its last event; None: it had none."""
-    created_s, started_at_ms = job.created_at_ms / 1000, job.started_at_ms or job.created_at_ms
-    if before is None:
-        about = repr({"name": job.name, "namespace": job.namespace, "tenant": job.tenant, "lines": job.total})
-        fields = {"name": TASK_JOB, "args": "()", "kwargs": about, "timestamp": created_s}
-        yield "task-received", {"uuid": job.job_id, "root_id": job.job_id, **fields}
-        yield "task-started", {"uuid": job.job_id, "timestamp": started_at_ms / 1000}
-    if job.state != State.ENDED:
-        yield "task-progress", {"uuid": job.job_id, "result": progress(job)}
-    elif before != State.ENDED:
-        ended_at_ms = job.ended_at_ms or started_at_ms
-        fields = {"result": progress(job), "timestamp": ended_at_ms / 1000}
-        is_well = job.outcome == Outcome.COMPLETED
-        if not is_well:
-            fields |= {"exception": "; ".join(filter(None, (progress(job), job.reason)))}
-        runtime_s = (ended_at_ms - started_at_ms) / 1000
-        # After PROGRESS, Celery's view of events takes REVOKED for an older state: a cancelled job is shown as FAILURE.
-        kind = "task-succeeded" if is_well else "task-failed"
-        yield kind, {"uuid": job.job_id, "runtime": runtime_s, **fields}
-
-
-def progress(job: Job) -> str:
-    """`running: 1,280/10,000 done (3 degraded), 212 lines/s, 41 s left`."""
-    counts = job.counts
-    worse = [f"{count:,} {name}" for name, count in counts.items() if name not in _WELL and count]
-    done = job.done - counts["expired"] - counts["cancelled"]
-    text = f"{job.outcome or job.state}: {done:,}/{job.total:,} done"
-    if worse:
-        text += f" ({', '.join(worse)})"
-    if job.eta_s is not None:
-        text += f", {job.rate_1m:,.0f} lines/s, {job.eta_s:,.0f} s left"
-    return text

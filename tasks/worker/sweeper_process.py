@@ -99,7 +99,8 @@ def _duties_in_sql(app: Celery, name: str, also: DutiesInSql, prepared: Callable
     from records.database import open_database, upgrade
     from records.rules.store import RuleCopying, RuleStore
     from tasks.callbacks.request_ends import RequestEnds
-    from tasks.jobs.feeder import Feeder, JobEvents
+    from tasks.jobs.feeder import Feeder
+    from tasks.jobs.job_events import JobEvents
     from tasks.service_calls import ServiceCalls
     from tasks.sweeping.ended_listeners import listeners, notify
     from tasks.sweeping.request_events import RequestEvents

@@ -24,7 +24,7 @@ from chorale_client.wire_names import Status
 from pydantic_core import to_json
 
 from tasks.celery_internals.event_sender import Event, EventSender, heartbeat
-from tasks.jobs.feeder import events_of
+from tasks.jobs.job_events import events_of
 from tasks.sweeping.request_events import events_of_ended, events_of_running
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need

@@ -9,7 +9,7 @@ import pytest
 
 from records.jobs.job import Job
 from tasks.celery_internals.event_sender import Event
-from tasks.jobs.feeder import JobEvents, events_of, progress
+from tasks.jobs.job_events import REPEATED_AFTER_S, JobEvents, events_of, progress
 
 JOB = Job(
     job_id="j1", name="nightly", namespace="docs", tenant="acme", weight=1.0, state="running", outcome=None,
@@ -67,6 +67,22 @@ def test_progress_names_what_is_done_the_rate_and_the_time_left() -> None:
     [(_, fields)] = events_of(replace(job, reason="wrong"), "running")
     assert fields["exception"] == f"{progress(job)}; wrong"
     assert list(events_of(job, "ended")) == [], "the end is told once"
+
+
+def test_a_job_that_only_waits_is_told_of_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of jobs may wait, and each event is a message."""
+    now_s = 0.0
+    monkeypatch.setattr("tasks.jobs.job_events.time.monotonic", lambda: now_s)
+    heard = Heard()
+    events = JobEvents(heard)  # type: ignore[arg-type]
+    for _ in range(3):
+        events.send([JOB])
+    assert [kind for kind, _ in heard.events] == ["task-received", "task-started", "task-progress"]
+    events.send([replace(JOB, complete=1_278)])
+    assert len(heard.events) == 4
+    now_s = REPEATED_AFTER_S
+    events.send([replace(JOB, complete=1_278)])
+    assert [kind for kind, _ in heard.events[4:]] == ["task-progress"]
 
 
 def test_a_job_whose_lines_still_arrive_is_not_told() -> None:
