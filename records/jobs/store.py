@@ -151,9 +151,18 @@ class Jobs(SegmentWork):
         with self._reading() as connection:
             return [Job(**row) for row in connection.execute(newest).mappings()]
 
-    def active(self) -> list[Job]:
-        """The jobs that have not ended or whose callback has not been sent, oldest first."""
+    def active(self, *, queued_of_a_tenant: int | None = None) -> list[Job]:
+        """The jobs that have not ended or whose callback has not been sent, oldest first; with `queued_of_a_tenant` only so many
+        queued jobs of each tenant, and none that is paused or validated."""
         unfinished = select(jobs).where(or_(jobs.c.state != State.ENDED, jobs.c.callback_sent == 0))
+        if queued_of_a_tenant is not None:
+            place = func.row_number().over(partition_by=jobs.c.tenant, order_by=jobs.c.created_at_ms)
+            queued = (
+                select(jobs.c.job_id, place.label("place")).where(jobs.c.state == State.QUEUED).subquery()
+            )
+            first = select(queued.c.job_id).where(queued.c.place <= queued_of_a_tenant)
+            are_waiting = jobs.c.state.in_((State.QUEUED, State.PAUSED, State.VALIDATING))
+            unfinished = unfinished.where(or_(~are_waiting, jobs.c.job_id.in_(first)))
         with self._reading() as connection:
             return [
                 Job(**row) for row in connection.execute(unfinished.order_by(jobs.c.created_at_ms)).mappings()

@@ -52,6 +52,11 @@ RATE_S = 60.0
 STOPPED_MS = 600_000
 """A submission that sent nothing for this long has died."""
 PRUNE_EVERY_S = 3_600.0
+QUEUED_READ = 32
+"""Queued jobs of each tenant that a tick reads."""
+WHOLE_EVERY_S = 1.0
+"""How often all jobs are read; more seldom if that takes more than SHARE_OF_WHOLE of the time."""
+SHARE_OF_WHOLE = 0.1
 _QUESTIONS = TypeAdapter(tuple[Question, ...])
 
 
@@ -101,11 +106,12 @@ class Feeder(Duty):
         return max(TICK_S, time.monotonic() - begun_s)
 
     def feed_once(self) -> bool:
-        """One tick over all jobs; returns whether any job has not ended."""
+        """One tick over the jobs that may go on, and now and then over all; returns whether any may go on."""
         if not holds(self._lease):
             return False
-        jobs = self._resources.jobs
-        active = jobs.active()
+        jobs, begun_s = self._resources.jobs, time.monotonic()
+        is_whole = begun_s >= self._due_s.get("whole", 0)
+        active = jobs.active(queued_of_a_tenant=None if is_whole else QUEUED_READ)
         now_ms = redis_ms(self._resources.redis)
         self._forget_old(now_ms)
         if not active:
@@ -120,7 +126,10 @@ class Feeder(Duty):
         for job in active:
             self._end_if_due(job, now_ms)
         self._on_end.start_due([job for job in active if job.state == State.ENDED])
-        self.publish(active)
+        if is_whole:
+            self.publish(active)
+            now_s = time.monotonic()
+            self._due_s["whole"] = now_s + max(WHOLE_EVERY_S, (now_s - begun_s) / SHARE_OF_WHOLE)
         return any(job.state not in (State.ENDED, State.PAUSED, State.VALIDATING) for job in active)
 
     def _is_due(self, duty: str, every_s: float) -> bool:
@@ -193,12 +202,11 @@ class Feeder(Duty):
             job.job_id, outcome, now_ms=now_ms
         ):
             log.info("job ended", job_id=job.job_id, outcome=str(outcome))
-            self._due_s.pop("publish", None)  # Flower shows the end at once: the job may be deleted soon
+            with suppress(NoSuchJob):
+                self._events.send_end(jobs.get(job.job_id))
 
     def publish(self, active: Sequence[Job]) -> None:
-        """Once a second: the rate in SQL, the events, and what Flower revoked meanwhile."""
-        if not self._is_due("publish", 1):
-            return
+        """The rate in SQL, the events, and what Flower revoked meanwhile."""
         now_s, jobs = time.monotonic(), self._resources.jobs
         revoked: set[bytes] = self._resources.redis.smembers(REVOKED)  # type: ignore[assignment]
         for job in active:

@@ -50,6 +50,12 @@ class JobEvents:
         self._shown = {job.job_id: job.state for job in jobs}
         self._progress = {job.job_id: progress(job) for job in jobs}
 
+    def send_end(self, job: Job) -> None:
+        """Tell at once of a job that has ended: it may be deleted soon."""
+        if self._sender is not None:
+            self._sender.send([*events_of(job, self._shown.get(job.job_id))])
+            self._shown[job.job_id] = job.state
+
 
 def events_of(job: Job, before: str | None) -> Iterator[Event]:
     """The events of a job whose state was `before` at its last event; None: it had none."""

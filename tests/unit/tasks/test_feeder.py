@@ -93,7 +93,7 @@ def test_a_job_that_was_pruned_before_its_end_was_told_is_told_no_more() -> None
         raise NoSuchJob(job_id)
 
     sent: list[list[Job]] = []
-    jobs = SimpleNamespace(active=list, get=pruned)
+    jobs = SimpleNamespace(active=lambda **_: [], get=pruned)
     feeder(jobs, SimpleNamespace(unfinished=("j1",), send=sent.append)).publish([])
     assert sent == [[]]
 
@@ -102,7 +102,7 @@ def test_the_states_of_thousands_of_jobs_are_read_with_one_query() -> None:
     waiting = [replace(JOB, job_id=f"j{number}", state="queued") for number in range(5_000)]
     queries: list[str] = []
 
-    def active() -> list[Job]:
+    def active(**_: object) -> list[Job]:
         queries.append("all")
         return waiting
 
@@ -116,7 +116,7 @@ def test_the_states_of_thousands_of_jobs_are_read_with_one_query() -> None:
 def test_the_end_of_the_last_job_is_told_when_no_job_is_active_any_more() -> None:
     ended = replace(JOB, state="ended", outcome="completed", complete=100)
     sent: list[list[Job]] = []
-    jobs = SimpleNamespace(active=list, get=lambda job_id: ended, prune=lambda before_ms: 0)
+    jobs = SimpleNamespace(active=lambda **_: [], get=lambda job_id: ended, prune=lambda before_ms: 0)
     events = SimpleNamespace(unfinished=["j1"], send=sent.append)
     assert not feeder(jobs, events, time=lambda: (60, 0)).feed_once()
     assert sent == [[ended]]
@@ -138,7 +138,7 @@ def test_neither_what_another_cell_has_in_hand_nor_parts_of_costly_requests_coun
         "tasks.jobs.feeder.open_queues", lambda *_, **__: SimpleNamespace(states=lambda: queue)
     )
     jobs = SimpleNamespace(
-        active=lambda: [JOB],
+        active=lambda **_: [JOB],
         sent=lambda: of_others | {("j1", number, 1) for number in sent},
         send=send,
         prune=lambda before_ms: 0,

@@ -227,6 +227,18 @@ def test_jobs_are_listed_newest_first_and_active_ones_oldest_first(store: Jobs) 
     assert statuses(store, submitted(store, "second", [lines(1)])) == []
 
 
+def test_of_the_queued_jobs_of_each_tenant_the_oldest_are_read(store: Jobs) -> None:
+    for now_ms in range(4):
+        for tenant in ("acme", "zenith"):
+            submitted(store, f"{tenant}-{now_ms}", [lines(1)], now_ms=now_ms, tenant=tenant)
+    taken(store, "acme-3")  # it runs
+    submitted(store, "paused", [lines(1)], now_ms=9)
+    store.pause("paused")
+    read = [job.job_id for job in store.active(queued_of_a_tenant=2)]
+    assert sorted(read) == ["acme-0", "acme-1", "acme-3", "zenith-0", "zenith-1"]
+    assert len(store.active()) == 9
+
+
 @pytest.mark.slow
 def test_workers_that_write_at_once_lose_no_count(store: Jobs) -> None:
     job = submitted(store, "job", [lines(2, first=1 + 2 * number) for number in range(20)])
