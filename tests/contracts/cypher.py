@@ -12,8 +12,10 @@ from models.hits import Ranking
 from search.protocol import RunsCypher, Search
 
 ENDLESS = (
-    "UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b WITH a, b WHERE a + b = -1 RETURN a AS id"
+    "WITH range(1, 1000) AS l UNWIND l AS a WITH a, l "
+    "WHERE reduce(b = 0, x IN l | b + reduce(c = 0, y IN l | c + y)) < a RETURN a AS id"
 )
+"""It needs much time and little memory."""
 _HOSTILE = [
     "' OR true //",
     '"}) MATCH (x) DETACH DELETE x //',

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from chorale_client import Answer
 
+from tests.contracts.cypher import ENDLESS
 from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
@@ -29,7 +30,6 @@ SAME_TOPIC = """
 MATCH (named:Document)-[:ABOUT]->(:Entity)<-[:ABOUT]-(other:Document)
 WHERE $question CONTAINS named.title RETURN other.id AS id ORDER BY id LIMIT $limit
 """
-ENDLESS = "MATCH (a), (b), (c), (d) UNWIND range(1, 100000) AS x UNWIND range(1, 100000) AS y RETURN count(x + y) AS id"
 DOUBLING = "MATCH (a) RETURN a.id + reduce(text = 'a', x IN range(1, 40) | text + text) AS id"
 QUESTION = "What does the Parking Rule rest on?"
 CORPUS: dict[str, tuple[str, str, dict[str, Any]]] = {
