@@ -153,7 +153,7 @@ def test_nodes_have_the_scalars_of_the_metadata_and_statements_see_them_as_they_
     ("statement", "words"),
     [
         (f"RETURN size({DOUBLED}) AS id", "needs more than 256 MB of memory"),
-        (f"RETURN {DOUBLED.replace('40', '25')} AS id", "its rows were too long"),
+        (f"RETURN {DOUBLED.replace('40', '24')} AS id", "the rows were too long"),
     ],
     ids=["memory", "rows"],
 )
