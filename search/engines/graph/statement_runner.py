@@ -4,16 +4,18 @@ It is run as a file, so it imports kglite and the standard library alone.
 """
 
 import json
+import os
 import signal
 import sys
+import threading
+import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
 import kglite
 
-MORE_S = 5
-"""Seconds after which the process ends by itself, should the worker have been killed during a statement."""
+_POLL_EVERY_S = 0.1
 
 _graphs: dict[str, kglite.KnowledgeGraph] = {}
 
@@ -22,6 +24,7 @@ def main(caller: Connection) -> None:
     # The supervisor sends these to all processes of a worker, and the worker first ends what it has begun.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_after, args=(os.getppid(),), daemon=True).start()
     kglite.set_query_warning_policy("silent")
     with suppress(EOFError):
         while True:
@@ -37,11 +40,20 @@ def main(caller: Connection) -> None:
             caller.send_bytes(json.dumps(reply, default=lambda _: None).encode())
 
 
+def _end_after(worker: int) -> None:
+    """Ends this process, and so its statement, when the worker is killed.
+
+    PR_SET_PDEATHSIG would act at the end of the *thread* that started this process.
+    """
+    while os.getppid() == worker:
+        time.sleep(_POLL_EVERY_S)
+    os._exit(1)
+
+
 def _run(
     namespace: str, statement: str, values: dict[str, Any], limit_s: float, most_rows: int, wanted: list[str]
 ) -> dict[str, Any]:
     """All columns, and of each row the wanted ones; or the kind of the error, and its first line."""
-    signal.alarm(int(limit_s) + MORE_S)
     try:
         # It looks at the clock now and then.
         view: Any = _graphs[namespace].cypher(
@@ -55,8 +67,6 @@ def _run(
         return {"error": "statement", "detail": _first_line(error)}
     except Exception as error:
         return {"error": "answer", "detail": _first_line(error)}
-    finally:
-        signal.alarm(0)
 
 
 def _first_line(error: Exception) -> str:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 import kglite
+import psutil
 import pytest
 
 from models.errors import StageFailure, StoreTimeout, UnknownNamespace
 from search.deadline import Deadline
 from search.engines.graph.statement_process import StatementProcess
+from tests.contracts.cypher import ENDLESS
+from tests.support.waiting import until
 
 NAMES = "MATCH (node) RETURN node.id AS id"
 
@@ -20,6 +25,14 @@ def graph_of(name: str) -> bytes:
     graph = kglite.KnowledgeGraph()
     graph.cypher("CREATE (:Document {id: $id})", params={"id": name})
     return graph.to_bytes()
+
+
+def run_endless() -> None:
+    """Runs in a process of its own, which is killed during the statement."""
+    process = StatementProcess("the graph")
+    process.put("ns", graph_of("a"))
+    print(process._process.pid, flush=True)
+    process.rows("ns", ENDLESS, {}, Deadline(600, "the graph"), wanted=["id"])
 
 
 @pytest.fixture
@@ -91,3 +104,23 @@ def test_to_remove_a_graph_starts_no_process_and_nothing_starts_one_after_close(
     with pytest.raises(StageFailure, match="is closed"):
         names(process)
     assert not process._is_running
+
+
+def test_a_statement_ends_when_its_worker_is_killed() -> None:
+    code = f"from {__name__} import run_endless; run_endless()"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        process = psutil.Process(int(worker.stdout.readline()))
+        loaded_s = process.cpu_times().user
+        until(lambda: process.cpu_times().user > loaded_s + 0.2)
+        worker.kill()
+    try:
+        until(lambda: _has_ended(process))
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    """Where nobody waits for an orphan, it stays as a zombie."""
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
