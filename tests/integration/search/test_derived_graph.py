@@ -166,7 +166,7 @@ def test_a_statement_that_takes_too_much_is_ended_and_the_next_one_answered(
     assert rows(graph, "a") == ["b"]
 
 
-def test_a_statement_that_looks_at_no_clock_is_ended_at_the_limit_of_the_search(
+def test_a_process_that_does_not_answer_is_ended_at_the_limit_of_the_search(
     documents: Slow, graph: DerivedGraph
 ) -> None:
     documents.upsert("ns", [page("a", "b"), page("b")])
