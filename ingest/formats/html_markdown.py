@@ -30,7 +30,10 @@ _APART = re.compile("button|input|label|meter|output|progress|textarea|.*-.*")
 """Tags within a line that stand apart from their neighbours; a name with a hyphen is the page's own."""
 _VALUES = "input[value]:not([type=hidden], [type=checkbox], [type=radio], [type=password], [type=image])"
 
-_LAYOUT = "table:has(table), table[role=presentation], table:not(:has(th)):has(h1, h2, h3, h4, h5, h6), table:not(:has(th, td:nth-child(2)))"
+_LAYOUT = (
+    "table:has(table), table[role=presentation], table:not(:has(th)):has(:is(h1, h2, h3, h4, h5, h6):not(caption *)), "
+    "table:not(:has(th, td:nth-child(2)))"
+)
 """Tables that only place parts of the page: with a table or a heading in a cell, or with one column that has no name."""
 _TABLE_PARTS = ["caption", *_ROW_GROUPS, *_ROWS, *_CELLS]
 _MOST_SPAN = 1_000

@@ -146,6 +146,10 @@ def test_a_row_stands_on_one_line_and_a_row_without_text_on_none(tmp_path: Path)
         ),
         ("<table><tr><td><b>Menu</b><tr><td>News</table>", "Menu\n\nNews"),
         ("<table><tr><td>Logo<td><h2>News</h2><p>Version 2</table>", "Logo\n\n## News\n\nVersion 2"),
+        (
+            "<table><caption><h3>Prices</h3></caption><tr><td>Green<td>2</table>",
+            "### Prices\n\n| Green | 2 |",
+        ),
         ("<table><tr><th>Sort<tr><td>Green</table>", "| Sort |\n| --- |\n| Green |"),
         ("<table><tr><td>Green<td>2</table>", "|  |  |\n| --- | --- |\n| Green | 2 |"),
     ],
@@ -153,6 +157,7 @@ def test_a_row_stands_on_one_line_and_a_row_without_text_on_none(tmp_path: Path)
         "with a table in it",
         "with one column",
         "with a heading in a cell",
+        "with a heading as its caption",
         "with a name",
         "with two columns",
     ],
