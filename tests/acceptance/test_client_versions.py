@@ -42,6 +42,7 @@ APPLICATIONS: dict[str, tuple[str, tuple[str, ...], dict[str, str]]] = {
     "the lowest versions": ("3.11", (*lowest(), "kombu==5.3.*"), {"celery": "5.3.", "redis": "5.0."}),
     "Celery 5.4": ("3.12", ("celery[redis]==5.4.*", "kombu==5.4.*"), {"celery": "5.4.", "redis": "5."}),
     "Celery 5.5": ("3.12", ("celery[redis]==5.5.*",), {"celery": "5.5.", "redis": "5.2."}),
+    "Celery 5.6": ("3.13", ("celery[redis]==5.6.*", "kombu==5.6.*"), {"celery": "5.6.", "redis": "6."}),
     "redis-py 7": ("3.13", ("celery==5.6.*", "redis==7.*"), {"celery": "5.6.", "redis": "7."}),
     "Celery 5.7": ("3.14", ("celery[redis]==5.7.*",), {"celery": "5.7.", "redis": "8."}),
 }
