@@ -183,9 +183,7 @@ def test_a_lost_cell_costs_the_api_only_the_searches_of_that_cell(
     )
 
 
-def test_a_job_is_answered_by_both_cells_and_outlives_one_of_them(
-    pipelines: dict[str, RunningPipeline],
-) -> None:
+def test_a_job_is_sent_to_both_cells_and_outlives_one_of_them(pipelines: dict[str, RunningPipeline]) -> None:
     for cell in pipelines.values():
         cell.pause(QUEUE_BULK)
     lines = [{"id": str(number), "text": f"Who pays for repair {number}?"} for number in range(6 * 64)]
