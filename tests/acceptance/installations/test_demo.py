@@ -1,4 +1,4 @@
-"""`chorale demo` runs on a terminal, once to its end and once until it is interrupted."""
+"""`chorale demo` runs on a terminal, once to its end, once until Ctrl-C, and once until its terminal is closed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
 import httpx
@@ -69,8 +69,14 @@ class Terminal:
     def type(self, line: str) -> None:
         os.write(self._master, f"{line}\n".encode())
 
+    def interrupt(self) -> None:
+        self.type("\x03")
+        self.read_until(None)
+
     def close(self) -> None:
-        os.close(self._master)
+        if self._master >= 0:
+            os.close(self._master)
+            self._master = -1
 
     def children(self) -> list[psutil.Process]:
         """Waits until all children of the demo run, and returns them."""
@@ -207,13 +213,22 @@ def test_no_caption_is_false_on_any_other_python(version: str, client_wheel: Pat
     no_caption_is_false(called.stdout)
 
 
-def test_a_demo_that_is_interrupted_leaves_no_process_and_no_file(terminal: Terminal, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("end", "codes"),
+    [
+        # Where Ctrl-C comes during an import, Python ends itself by the signal, though the exception was caught: its `exec` of a
+        # text has noted it.  A shell says 130 for both.
+        (Terminal.interrupt, (130, -signal.SIGINT)),
+        (Terminal.close, range(1, 256)),
+    ],
+    ids=["Ctrl-C", "a closed terminal"],
+)
+def test_a_demo_that_is_interrupted_leaves_no_process_and_no_file(
+    terminal: Terminal, folder: Path, end: Callable[[Terminal], None], codes: Container[int]
+) -> None:
     children = terminal.children()
-    terminal.type("\x03")
-    terminal.read_until(None)
-    # Where Ctrl-C comes during an import, Python ends itself by the signal, though the exception was caught: its `exec` of a text
-    # has noted it.  A shell says 130 for both.
-    assert terminal.process.wait(LIMIT_S) in (130, -signal.SIGINT)
+    end(terminal)
+    assert terminal.process.wait(LIMIT_S) in codes
     assert "Traceback" not in terminal.shown
     assert_gone(children)
     assert list(folder.iterdir()) == []
