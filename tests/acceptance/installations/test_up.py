@@ -21,6 +21,7 @@ import redis
 from cli.local.ports import Address
 from cli.local.servers import curl
 from config.home import find_redis_url
+from config.settings import Settings
 from models.known_words import ADVICE
 from tests.support.command_line import command, in_process
 from tests.support.models.languages import ITALIAN
@@ -39,6 +40,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def pipeline_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pipeline") / "pipeline.toml"
+    path.write_text(BM25_ALONE)
+    return path
+
+
+@pytest.fixture(scope="module")
 def flower_port() -> int:
     return free_port()
 
@@ -49,11 +57,14 @@ def http_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def up(home: Path, flower_port: int, http_port: int) -> Iterator[subprocess.Popen[str]]:
+def up(home: Path, pipeline_file: Path, flower_port: int, http_port: int) -> Iterator[subprocess.Popen[str]]:
+    """Replicas of a pipeline that needs no model."""
     flower = ("--flower", f"--flower-port={flower_port}")
     http = ("--http", f"--http-bind={http_port}")
+    given = {"CHORALE_HOME": str(home), "CHORALE_PIPELINE_FILE": str(pipeline_file)}
+    processes = ("--processes", "retrieve=0,index=0,bulk=0")
     with subprocess.Popen(
-        **command("up", "--json", "--processes", FEW, *flower, *http, CHORALE_HOME=str(home)),
+        **command("up", "--json", *processes, *flower, *http, CHORALE_LAYOUT="replicas", **given),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     ) as process:
@@ -93,18 +104,14 @@ def test_it_names_a_namespace_whose_language_the_encoder_hardly_knows(tmp_path: 
 def test_it_runs_what_was_asked_for_and_other_terminals_find_it(
     up: subprocess.Popen[str], home: Path
 ) -> None:
-    url = find_redis_url(home)
-    assert url is not None
-    with redis.Redis.from_url(url) as client:
-        beats = {
-            key.decode().rpartition(":")[2]: json.loads(client.get(key) or b"{}")
-            for key in client.keys("chorale:heartbeat:*")
-        }
-    assert beats.keys() == {"bm25-1", "bm25-2", "sweeper"}
-    assert all(beat["ready"] for beat in beats.values())
+    workers = json.loads(in_process("status", "--json", CHORALE_HOME=str(home)).stdout)["workers"]
+    replicas = [f"replica-{number + 1}" for number in range(Settings().replicas)]
+    served = {name: ["chorale.bm25", "chorale.fusion"] for name in replicas}
+    assert {worker["name"]: worker["queues"] for worker in workers} == {**served, "sweeper": []}
+    assert all(worker["is_ready"] for worker in workers)
     running = {child.pid for child in psutil.Process(up.pid).children()}
-    assert running >= {beat["pid"] for beat in beats.values()}
-    assert len(running) == 6
+    assert running >= {worker["pid"] for worker in workers}
+    assert len(running) == len(workers) + len(("Redis", "the HTTP API", "Flower"))
 
 
 @pytest.mark.usefixtures("up")
@@ -170,7 +177,7 @@ def test_a_killed_worker_and_a_killed_redis_come_back(up: subprocess.Popen[str],
         # Redis keeps writes back while the last ones go to the disk.
         until(lambda: client.info("persistence")["aof_buffer_length"] == 0)
         server = int(client.info("server")["process_id"])
-        worker = json.loads(client.get("chorale:heartbeat:bm25-1") or b"{}")["pid"]
+        worker = json.loads(client.get("chorale:heartbeat:replica-1") or b"{}")["pid"]
     os.kill(worker, signal.SIGKILL)
     os.kill(server, signal.SIGKILL)
 
@@ -178,7 +185,7 @@ def test_a_killed_worker_and_a_killed_redis_come_back(up: subprocess.Popen[str],
         if (url := find_redis_url(home)) is None:
             return False
         with redis.Redis.from_url(url) as client:
-            beat = json.loads(client.get("chorale:heartbeat:bm25-1") or b"{}")
+            beat = json.loads(client.get("chorale:heartbeat:replica-1") or b"{}")
             return bool(beat.get("ready")) and beat["pid"] != worker and client.get("kept") == b"yes"
 
     until(came_back, limit_s=120)
