@@ -378,7 +378,7 @@ yield self._cells[name], _named(request, name), self._attempt(name, -inf)""",
         "Cells",
         "each cell takes the documents that it is given",
         "cli/installation.py",
-        "Installation.writing",
+        "Installation.cell_of",
         "return self",
         (
             "tests/unit/cli/test_cells.py::test_documents_go_through_the_redis_that_takes_those_of_their_namespace",
