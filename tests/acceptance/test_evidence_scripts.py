@@ -38,6 +38,7 @@ SHOWS = {
 }
 WRITE_A_PAGE = {
     "capacity": "tests/architecture/test_capacity.py",
+    "cells": "tests/architecture/test_capacity.py",
     "first_systems": "tests/architecture/test_first_systems.py",
     "latency": "tests/architecture/test_latency_figures.py",
     "scaling": "tests/architecture/test_scaling.py",
