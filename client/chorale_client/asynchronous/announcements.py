@@ -58,6 +58,9 @@ class Listener:
         self._woken.set()
 
 
+CANCELLED_AGAIN_S = 0.1
+
+
 class Announcements:
     """Belongs to one event loop."""
 
@@ -107,9 +110,10 @@ class Announcements:
         with suppress(RedisError):  # a server that is silent
             await self._connection.disconnect()
         for task in (self._watching, self._writing, self._reading):
-            if task is not None:
+            # Python 3.11 may swallow a cancellation within `asyncio.wait_for`, with which redis-py writes.
+            while task is not None and not task.done():
                 task.cancel()
-                await asyncio.wait([task])
+                await asyncio.wait([task], timeout=CANCELLED_AGAIN_S)
         for listener in itertools.chain(*self._listeners.values()):
             listener.read_if_accepted()
 
