@@ -107,10 +107,10 @@ def cell_addresses(text: str | None, broker_url: str | None = None) -> dict[str,
     return addresses
 
 
-def server_of(url: str) -> tuple[str | None, int | None, str]:
+def server_of(url: str) -> tuple[str | None, int, str]:
     """The server and the database of an address, whatever its login and options are."""
     parts = urlsplit(url)
-    return parts.hostname, parts.port, parts.path
+    return parts.hostname, parts.port or 6379, parts.path.strip("/") or "0"
 
 
 def celery_url(url: str) -> str:

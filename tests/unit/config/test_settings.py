@@ -101,6 +101,7 @@ def test_the_cell_of_a_redis_is_found_whatever_its_login() -> None:
         cells={"a": "redis://worker:x@a.example:6379/0", "b": "redis://worker:x@b.example:6379/0"}
     )
     assert settings.cell_at("redis://sweeper:y@b.example:6379/0") == "b"
+    assert settings.cell_at("redis://b.example") == "b"
     assert settings.cell_at("redis://sweeper:y@b.example:6379/1") is None
 
 
