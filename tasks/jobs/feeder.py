@@ -115,7 +115,7 @@ class Feeder(Duty):
         now_ms = redis_ms(self._resources.redis)
         self._forget_old(now_ms)
         if not active:
-            if self._events.unfinished:  # the last job has just ended
+            if is_whole and self._events.unfinished:  # jobs were deleted
                 self.publish(active)
             return False
         if self._is_due("lapse", LAPSE_EVERY_S):
