@@ -51,7 +51,7 @@ class Services:
     blocking_client: Chorale
     """Asks the workers of this process' own Redis; its calls block: await them in a thread."""
     writers: Cells
-    """Hand in documents; their calls block, too."""
+    """The clients that hand in documents.  Their calls block: await them in a thread."""
     database: Engine
     """The tables of audit trail and jobs.  Its calls block: await them in a thread."""
     keys: KeyStore
@@ -101,7 +101,7 @@ async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[S
     blocking_client = Chorale(redis_url, **options)
     if settings.cells:
         writers = Cells({name: Chorale(url, **options) for name, url in settings.cells.items()})
-        # After a silent cell there is time for the next one.
+        # A short wait for a silent cell leaves time for the next one.
         short = {**options, "socket_timeout_s": SHORT_S}
         client = AsyncCells({name: AsyncChorale(url, **short) for name, url in settings.cells.items()})
     else:

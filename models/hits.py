@@ -68,8 +68,8 @@ _TYPES: Sequence[type | UnionType] = (str, str, int | float, *[str | None] * len
 
 
 def _have_right_types(hits: Iterable[Hit]) -> bool:
-    """Whether each column of the hits has values of its types.  A column has few types, so this takes a seventh of the time of a look at
-    each value."""
+    """Whether each column of the hits has values of its types.  A column has few types, so this takes a seventh of the time that a check
+    of each value takes."""
     columns = list(zip(*hits, strict=True))
     return (
         len(columns) == _WIDTH

@@ -74,8 +74,8 @@ class Placement(Generic[Client]):
 
     @contextmanager
     def _attempt(self, name: str, next_cell_until_s: float) -> Iterator[None]:
-        """Passes over a cell that cannot be reached, and avoids it for a while.  After `next_cell_until_s` its error is raised.
-        Of the requests of an avoided cell, one at a time tries whether it can be reached again."""
+        """One attempt at a cell.  A cell that cannot be reached is avoided for a while, and the attempt ends without an error, so that
+        the next cell gets the request; after `next_cell_until_s` the error is raised.  One request at a time tries an avoided cell."""
         if name in self._avoided_until_s:
             self._avoided_until_s[name] = time.monotonic() + AVOIDED_FOR_S
         try:
@@ -89,7 +89,7 @@ class Placement(Generic[Client]):
                 raise
 
     def _order(self, request: Request) -> list[str]:
-        """The names of the cells; avoided cells come last.  If a cell is avoided, only the requests of that cell move."""
+        """The names of the cells; avoided cells come last.  Avoiding a cell moves only the requests of that cell."""
         if len(self._cells) == 1:
             return [*self._cells]
         now_s, hashed_text = time.monotonic(), request.model_dump_json(include={"namespace", "questions"})

@@ -41,8 +41,8 @@ log = get_logger("chorale.jobs")
 
 LONGEST_PAUSE_S = 3_600.0
 NEXT_CELL_S = 30.0
-"""The first cell by name tells an end at once, and each later one this time after the cell before it, if that one has not: longer than a
-webhook may take."""
+"""The cells tell of an end in the order of their names.  Each cell gives the cell before it this time, which is longer than a webhook
+may take."""
 AT_ONCE = 8
 """Maximum number of threads that tell."""
 

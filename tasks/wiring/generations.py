@@ -20,7 +20,7 @@ from models.errors import ServiceError, UnknownNamespace
 from search.documents.reading import Documents
 
 COMPARED_EVERY_S = 1.0
-"""A cell compares the generation of a namespace that is searched at most this often with that of the documents."""
+"""A cell that is searched compares its copy of a namespace's generation with the documents, at most once in this time."""
 
 
 class Generations:
@@ -110,7 +110,7 @@ class Generations:
             try:
                 own = self._documents().generation(namespace)
             except UnknownNamespace:
-                # Another cell has deleted it.
+                # Another cell has deleted the namespace.
                 self._redis.delete(GENERATION + namespace)
                 self.agreed.pop(namespace, None)
                 return None

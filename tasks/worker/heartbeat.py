@@ -176,7 +176,7 @@ def versions() -> dict[str, str]:
 
 
 def shared_settings(settings: Settings) -> dict[str, Any]:
-    # The addresses of cells have passwords.
+    # The addresses of cells contain passwords, so the report has only the names.
     return {**settings.model_dump(mode="json", include=set(SHARED_SETTINGS)), "cells": sorted(settings.cells)}
 
 

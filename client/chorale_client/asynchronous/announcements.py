@@ -59,6 +59,7 @@ class Listener:
 
 
 CANCELLED_AGAIN_S = 0.1
+"""A task that has not ended this time after its cancellation is cancelled again."""
 
 
 class Announcements:

@@ -55,7 +55,7 @@ def _run(
 ) -> dict[str, Any]:
     """All columns, and of each row the wanted ones; or the kind of the error, and its first line."""
     try:
-        # It looks at the clock now and then.
+        # kglite compares the clock with this limit now and then.
         view: Any = _graphs[namespace].cypher(
             statement, params=values, timeout_ms=max(1, int(limit_s * 900)), row_limit=most_rows
         )

@@ -216,8 +216,8 @@ def test_no_caption_is_false_on_any_other_python(version: str, client_wheel: Pat
 @pytest.mark.parametrize(
     ("end", "codes"),
     [
-        # Where Ctrl-C comes during an import, Python ends itself by the signal, though the exception was caught: its `exec` of a
-        # text has noted it.  A shell says 130 for both.
+        # During an import, Ctrl-C may end Python by the signal, although the exception was caught: `exec` of a text has noted it.
+        # A shell prints 130 for both ends.
         (Terminal.interrupt, (130, -signal.SIGINT)),
         (Terminal.close, range(1, 256)),
     ],
