@@ -26,6 +26,6 @@ setup(
     include_package_data=False,
     install_requires=[*(need for need in GROUPS["base"] if "setuptools" not in need), CLIENT],
     extras_require={
-        name: needs for name, needs in GROUPS.items() if name not in ("base", "dev", "supply-chain")
+        name: needs for name, needs in GROUPS.items() if name not in ("base", "dev", "supply-chain", "uv")
     },
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -112,10 +113,31 @@ def test_a_python_is_supported_or_refused_by_its_name(
 
 def test_wheels_are_built_with_setuptools_alone(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_bytes((ROOT / "Makefile").read_bytes())
+    (tmp_path / "requirements").symlink_to(ROOT / "requirements")
     said = subprocess.run(
         ["make", "--dry-run", "wheels"], cwd=tmp_path, capture_output=True, text=True, check=True
     ).stdout
-    assert re.findall(r" -r (\S+)", said) == [".venv/setuptools.txt"]
+    assert re.findall(r" -r (\S+)", said) == ["requirements/uv.txt", ".venv/setuptools.txt"]
+
+
+@pytest.mark.parametrize("name", ["PIP_INDEX_URL", "UV_DEFAULT_INDEX"])
+def test_an_installation_asks_the_package_index_of_its_environment(tmp_path: Path, name: str) -> None:
+    (tmp_path / "Makefile").write_bytes((ROOT / "Makefile").read_bytes())
+    (tmp_path / "requirements").symlink_to(ROOT / "requirements")
+    (tmp_path / "client").mkdir()
+    (tmp_path / "client" / "pyproject.toml").touch()
+    environment = os.environ | {name: "https://mirror.example/simple"}
+    said = subprocess.run(
+        ["make", "--dry-run", "install"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    installs = [line for line in said.splitlines() if "uv pip install" in line]
+    assert len(installs) == 2
+    assert all("--default-index https://mirror.example/simple" in line for line in installs)
 
 
 def test_every_link_of_a_page_leads_to_a_file_and_to_a_part_that_exist() -> None:
