@@ -19,11 +19,12 @@ from tests.support.servers.own_server import OwnServer, free_ports
 from tests.support.servers.services import missing
 from tests.support.stores.known_index import KnownIndexes
 
-WITH_VECTORS, NEWEST = "2.19.6", "3.6.0"
-"""The versions of the servers.  The k-NN plugin of the newest one is in no repository."""
+OLDEST, NEWEST = "2.19.6", "3.6.0"
+"""The versions of the servers."""
 
-_KNN = "2.19.1.0"
-_JAVA = {WITH_VECTORS: range(11, 24), NEWEST: range(21, 100)}
+_KNN = {OLDEST: "2.19.1.0", NEWEST: "3.6.0.0"}
+"""The version of the k-NN plugin for each."""
+_JAVA = {OLDEST: range(11, 24), NEWEST: range(21, 100)}
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>tests</groupId><artifactId>opensearch</artifactId><version>1</version>
 <dependencies>{}</dependencies></project>
@@ -36,6 +37,7 @@ _PARTS = (
     "agent/",
     "modules/transport-netty4/",
     "modules/lang-painless/",
+    "modules/transport-grpc/",
     "modules/analysis-common/",
 )
 """The modules that a server needs; the others would double the time of its start."""
@@ -43,16 +45,16 @@ _FETCH_LIMIT_S = 300
 
 
 class OpenSearchServer(OwnServer):
-    """Entering the context waits until it is ready.  `WITH_VECTORS` has the k-NN plugin."""
+    """Entering the context waits until it is ready.  With `vectors` it has the k-NN plugin."""
 
     start_limit_s = 300.0
 
-    def __init__(self, version: str = WITH_VECTORS) -> None:
+    def __init__(self, version: str = OLDEST, *, vectors: bool = True) -> None:
         self._java = _java(_JAVA[version])
         if shutil.which("mvn") is None:
             missing("without mvn: OpenSearch is started from Maven's repository")
         super().__init__("opensearch")
-        self.version = version
+        self.version, self._vectors = version, vectors
         self.port, self._internal_port = free_ports(2)
         self.url = f"http://127.0.0.1:{self.port}"
         self.ready = f"{self.url}/_cluster/health"
@@ -90,8 +92,8 @@ class OpenSearchServer(OwnServer):
 
     def _unpack(self, home: Path) -> None:
         wanted = [("org.opensearch.distribution.integ-test-zip", "opensearch", self.version)]
-        if self.version == WITH_VECTORS:
-            wanted.append(("org.opensearch.plugin", "opensearch-knn", _KNN))
+        if self._vectors:
+            wanted.append(("org.opensearch.plugin", "opensearch-knn", _KNN[self.version]))
         (self.folder / "pom.xml").write_text(_POM.format("".join(_DEPENDENCY.format(*one) for one in wanted)))
         goal = [
             "dependency:copy-dependencies",
@@ -113,9 +115,10 @@ class OpenSearchServer(OwnServer):
             packed.extractall(self.folder, parts)
         plugins = home / "plugins"
         plugins.mkdir()
-        if self.version == WITH_VECTORS:
-            with zipfile.ZipFile(self.folder / f"opensearch-knn-{_KNN}.zip") as packed:
+        if self._vectors:
+            with zipfile.ZipFile(self.folder / f"opensearch-knn-{_KNN[self.version]}.zip") as packed:
                 packed.extractall(plugins / "opensearch-knn")
+        if self._vectors and self.version == OLDEST:
             # The plugin is of an older patch release, and extends scripts, which we do not use.
             descriptor = plugins / "opensearch-knn" / "plugin-descriptor.properties"
             text = re.sub(

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.servers.opensearch_server import NEWEST, OpenSearchServer
+from tests.support.servers.opensearch_server import NEWEST, OLDEST, OpenSearchServer
 
 
-@pytest.fixture(scope="package")
-def server() -> Iterator[OpenSearchServer]:
-    """One server for all tests that do not harm it."""
-    with OpenSearchServer() as server:
+@pytest.fixture(scope="package", params=[OLDEST, NEWEST])
+def server(request: pytest.FixtureRequest) -> Iterator[OpenSearchServer]:
+    """One server of each version for all tests that do not harm it."""
+    with OpenSearchServer(request.param) as server:
         yield server
 
 
 @pytest.fixture(scope="package")
-def newest() -> Iterator[OpenSearchServer]:
-    with OpenSearchServer(NEWEST) as server:
+def without_vectors() -> Iterator[OpenSearchServer]:
+    with OpenSearchServer(NEWEST, vectors=False) as server:
         yield server

@@ -64,10 +64,10 @@ def test_the_other_product_is_named_by_each(server: OpenSearchServer) -> None:
 
 
 def test_vectors_on_a_server_without_the_plugin_are_refused_with_what_to_do(
-    newest: OpenSearchServer,
+    without_vectors: OpenSearchServer,
 ) -> None:
     with (
-        newest.opened(vectors=True) as store,
+        without_vectors.opened(vectors=True) as store,
         pytest.raises(BadIndex, match=r"no k-NN plugin: .*`vectors = false`"),
     ):
         store.create(index_of())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator
 
 import pytest
 
@@ -23,18 +22,7 @@ from tests.support.stores.one_engine import OneEngine, with_documents
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(300)]  # a server may start in any of them
 
 
-@pytest.fixture(scope="class")
-def kept(request: pytest.FixtureRequest) -> Iterator[OneEngine]:
-    """One store for all tests of a class."""
-    server = request.getfixturevalue(request.cls.server)
-    with server.opened(**request.cls.options) as engine, with_documents(engine) as store:
-        yield store
-
-
 class Emptied:
-    server: ClassVar[str] = "server"
-    options: ClassVar[Mapping[str, Any]] = {"vectors": True}
-
     @pytest.fixture
     def store(self, kept: OneEngine) -> Iterator[OneEngine]:
         yield kept
@@ -43,23 +31,32 @@ class Emptied:
 
 
 class TestOpenSearchStore(Emptied, StoreContract, RebuildingContract, DrawnFiltersContract):
-    """A store with our own analyser."""
+    """A store with our own analyser, on each version."""
 
-    options: ClassVar[Mapping[str, Any]] = {"vectors": True, "prefix": "own"}
+    @pytest.fixture(scope="class")
+    @classmethod
+    def kept(cls, server: OpenSearchServer) -> Iterator[OneEngine]:
+        """One store for all tests of the class."""
+        with server.opened("own", vectors=True) as engine, with_documents(engine) as store:
+            yield store
 
     @pytest.fixture
     def reader(self, kept: OneEngine, server: OpenSearchServer) -> Iterator[OpenSearchStore]:
-        with server.opened(**self.options) as reader:
+        with server.opened("own", vectors=True) as reader:
             reader.reader = DocumentReader(kept.documents, "local")
             yield reader
 
 
-class TestOpenSearch3(Emptied, WritingContract, TextContract):
-    """A store of words with an analyser of the server."""
+class TestWithoutVectors(Emptied, WritingContract, TextContract):
+    """A store of words, with an analyser of the server."""
 
-    server = "newest"
-    options: ClassVar[Mapping[str, Any]] = {"analyser": "english"}
     has_vectors = False
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def kept(cls, without_vectors: OpenSearchServer) -> Iterator[OneEngine]:
+        with without_vectors.opened(analyser="english") as engine, with_documents(engine) as store:
+            yield store
 
     def test_stems_and_stop_words_are_the_servers(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "the houses"), document("b", "of the and")])
