@@ -84,7 +84,8 @@ class Connection:
 
     def write(self, work: Callable[[Session], _T], deadline: Deadline | None = None) -> _T:
         """The result of `work`, all of whose changes are visible afterwards, or none."""
-        return self._within(work, deadline or self.deadline(), "BEGIN")
+        # Whoever waited for a lock sees what its holder changed, whatever level the database begins with.
+        return self._within(work, deadline or self.deadline(), "BEGIN ISOLATION LEVEL READ COMMITTED")
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -122,8 +122,12 @@ def test_a_vector_too_long_for_a_graph_is_compared_one_by_one(server: Postgresql
         assert ranking.hits[0].document_id == "d1"
 
 
-def test_two_processes_may_create_their_first_indexes_at_once(server: PostgresqlServer) -> None:
+@pytest.mark.parametrize("default_isolation", ["read committed", "serializable"])
+def test_two_processes_may_create_their_first_indexes_at_once(
+    server: PostgresqlServer, default_isolation: str
+) -> None:
     with server.database() as name, opened(server.url(name)) as store, ThreadPoolExecutor(8) as threads:
+        server.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = '{default_isolation}'")
         indexes = [replace(index_of(), name=f"n{number}.v1") for number in range(8)]
         assert list(threads.map(store.create, indexes)) == [None] * 8
         assert all(store.has(index) for index in indexes)
