@@ -12,6 +12,7 @@ from tests.contracts.store_filters import FiltersContract
 from tests.contracts.store_listing import ListingContract
 from tests.contracts.store_namespaces import NamespacesContract
 from tests.contracts.store_ranking import RankingContract, VectorContract
+from tests.contracts.store_rebuilding import RebuildingContract
 from tests.contracts.store_writing import WritingContract
 from tests.support.stores.one_engine import OneEngine, embedded_store
 
@@ -24,7 +25,7 @@ class Embedded:
         store.close()
 
 
-class TestEmbeddedStore(Embedded, StoreContract): ...
+class TestEmbeddedStore(Embedded, StoreContract, RebuildingContract): ...
 
 
 @pytest.mark.slow
