@@ -36,6 +36,8 @@ _CONNECT = {
     "autocommit": True,  # each transaction begins and ends by a statement
     "prepare_threshold": None,  # behind pgbouncer the next transaction may be on another connection
 }
+_BEGIN = "{}; SET LOCAL statement_timeout = {}; SET LOCAL jit = off"
+"""A server with LLVM would compile a search of some 50,000 passages first, for longer than the search takes."""
 _OF_SERVER = 0.95
 """The server's share of the time, so that its own refusal arrives in time and the connection is kept."""
 _LOGIN = re.compile(
@@ -136,7 +138,7 @@ class Connection:
             try:
                 # After connecting, which may have taken the time that there was.
                 limit_ms = max(1, int(deadline.check() * 1_000 * _OF_SERVER))
-                held[0].execute(f"{begin}; SET LOCAL statement_timeout = {limit_ms}".encode())
+                held[0].execute(_BEGIN.format(begin, limit_ms).encode())
                 return pooled
             except psycopg.OperationalError:
                 held.clear()

@@ -11,8 +11,10 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import pytest
 
+from models.endpoints import PostgresqlEndpoint
 from models.errors import PartlyWritten
 from search.documents.reading import DocumentReader
+from search.engines.postgresql.connection import Connection
 from search.engines.postgresql.store import PostgresqlStore
 from search.protocol import Search
 from tests.bench import given_vectors
@@ -135,6 +137,16 @@ def test_two_processes_may_create_their_first_indexes_at_once(
             store.drop(index)
         left = "SELECT relname FROM pg_class WHERE relname LIKE 'chorale\\_engine\\_%\\_%' AND relkind = 'r'"
         assert server.execute(left, name) == []
+
+
+def test_a_statement_is_run_at_once_and_not_compiled_first(server: PostgresqlServer) -> None:
+    connection = Connection(server.url(), PostgresqlEndpoint())
+    for answers in (connection.read, connection.write):
+        [(is_compiled,)] = answers(
+            lambda session: session.execute("SHOW jit").fetchall(), connection.deadline()
+        )
+        assert is_compiled == "off"
+    connection.close()
 
 
 def test_a_document_that_no_column_takes_is_refused_by_itself(server: PostgresqlServer) -> None:
