@@ -44,8 +44,8 @@ class Publisher:
     _connection: Connection | None = None
 
     def __init__(self, broker_url: str | None, redis_url: str) -> None:
-        self._is_ledgers = broker_url in (None, redis_url) and celery_url(redis_url).startswith("redis")
         broker_url = broker_url or redis_url
+        self._is_ledgers = broker_url == redis_url and celery_url(redis_url).startswith("redis")
         self._app = _sending_app(broker_url)
         self._is_redis = celery_url(broker_url).startswith("redis")
         self._thread = _new_thread()

@@ -103,6 +103,17 @@ class AskingContract(ClientContract):
         client.submit_request(make_request("bread", request_id=handle.id))
         assert redis_client.llen(QUEUE_RETRIEVE) == 1, "a known request is not planned again"
 
+    def test_an_empty_broker_of_the_environment_is_none(
+        self,
+        new_client: NewClient,
+        redis_server: RedisServer,
+        redis_client: Redis,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("CHORALE_BROKER_URL", "")
+        new_client(redis_server.url).submit("bread")
+        assert redis_client.llen(QUEUE_RETRIEVE) == 1, "the message goes with the acceptance"
+
     def test_another_broker_gets_the_message_too(
         self, new_client: NewClient, redis_server: RedisServer, redis_client: Redis
     ) -> None:
