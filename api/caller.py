@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing, suppress
 from typing import Annotated, Any, TypeVar
 
-from anyio import fail_after, to_thread
+from anyio import to_thread
 from fastapi import HTTPException, Request, Response, Security
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
@@ -138,7 +138,7 @@ class _Json(Request):
 
     async def json(self) -> Any:
         try:
-            with fail_after(BODY_S):
+            async with asyncio.timeout(BODY_S):
                 body = await self.body()
         except TimeoutError:
             raise HTTPException(400, f"the body did not arrive within {BODY_S:.0f} s") from None

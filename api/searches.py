@@ -211,10 +211,11 @@ def checked(body: SearchRequest, request_id: str, traceparent: str | None) -> Re
     the header's.  Raises InvalidRequest."""
     for name in NOT_OVER_HTTP.keys() & body.model_fields_set:
         raise InvalidRequest(f"{name}: {NOT_OVER_HTTP[name]}")
-    request_json(body)
     span = body.traceparent or current_traceparent() or valid_traceparent(traceparent)
     include = tuple(part for part in body.include if part != STAGES)
-    return body.model_copy(update={"request_id": request_id, "traceparent": span, "include": include})
+    request = body.model_copy(update={"request_id": request_id, "traceparent": span, "include": include})
+    request_json(request)
+    return request
 
 
 def wire_answer(answer: Answer, parts: Collection[str]) -> SearchAnswer:

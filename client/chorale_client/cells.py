@@ -145,8 +145,10 @@ def from_environment() -> Iterable[tuple[str, str]]:
 
 
 def _named(request: Request, name: str, **rest: float) -> Request:
+    if not name:
+        return request  # there is no other cell
     try:
-        request_id = check_identifier(f"{request.request_id}.{name}" if name else request.request_id)
+        request_id = check_identifier(f"{request.request_id}.{name}")
     except ValueError as error:
         raise InvalidRequest(f"request_id: {error}") from None
     return request.model_copy(update={"request_id": request_id, **rest})

@@ -22,7 +22,7 @@ KNOWN_FOR_S = 5.0
 def with_default_timeout(request: Request, timeouts_s: Mapping[str, float]) -> Request:
     """The request with its `timeout_s`.  `timeouts_s` is by configuration; `""` is the default configuration."""
     default_s = timeouts_s.get(request.configuration or "")
-    if default_s is None or "timeout_s" in request.model_fields_set:
+    if default_s in (None, request.timeout_s) or "timeout_s" in request.model_fields_set:
         return request
     filled = request.model_copy(update={"timeout_s": default_s})
     # The caller did not set it: the same request sent again stays equal, even if the pipeline changed its default.
@@ -46,9 +46,13 @@ class DefaultTimes:
         self._known: dict[str, float] = {}
         self._until_s = 0.0
 
+    def needs_redis(self, request: Request) -> bool:
+        """Whether `apply` has to ask Redis for this request."""
+        return "timeout_s" not in request.model_fields_set and time.monotonic() >= self._until_s
+
     def apply(self, request: Request) -> Exchange[Request]:
         """The request with its `timeout_s`."""
-        if "timeout_s" not in request.model_fields_set and time.monotonic() >= self._until_s:
+        if self.needs_redis(request):
             try:
                 (reply,) = yield [("HGETALL", TIMEOUTS)]
                 known = {name.decode(): float(value) for name, value in _pairs(reply)}

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
 
@@ -66,17 +66,20 @@ def result_document(result: bytes) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
+class _ResultDocument(BaseModel):
+    result: Answer
+
+
 def read_answer(request_id: str, result: bytes) -> Answer:
     """The answer in a Celery result document.
 
     Celery itself, or another program, may have written an end without an answer under the request's id: then the request is
     `cancelled` if it was revoked, and `failed` otherwise.
     """
-    document = result_document(result)
     try:
-        return Answer.model_validate(document.get("result"))
+        return _ResultDocument.model_validate_json(result).result
     except ValidationError:
-        state = safe_repr(document.get("status"))
+        state = safe_repr(result_document(result).get("status"))
     status, reason, detail = Status.FAILED, Reason.INVALID_ANSWER, f"another program wrote an end ({state})"
     if state == "'REVOKED'":
         status, reason, detail = Status.CANCELLED, Reason.CANCELLED, "revoked"

@@ -18,7 +18,7 @@ from typing import Any
 from chorale_client.filters import check_filters
 from chorale_client.request import check_namespace
 from chorale_client.tenants import check_tenant
-from sqlalchemy import Connection, Engine, Row, and_, func, insert, inspect, or_, select, update
+from sqlalchemy import Connection, Engine, Row, and_, bindparam, func, insert, inspect, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from models.errors import ServiceError, WrongDeclaration
@@ -128,6 +128,7 @@ class Key:
 
 
 _COLUMNS = tuple(keys.c[column.name] for column in fields(Key))
+_ROW_OF_KEY = select(keys.c.hashed, *_COLUMNS).where(keys.c.key_id == bindparam("key_id"))
 
 
 @dataclass(slots=True)
@@ -257,7 +258,7 @@ class KeyStore:
             return cached
         now_s = self._clock_s()
         with self._using() as connection:
-            row = connection.execute(select(keys.c.hashed, *_COLUMNS).where(keys.c.key_id == key_id)).first()
+            row = connection.execute(_ROW_OF_KEY, {"key_id": key_id}).first()
         if row is None:
             cached = _Cached(NO_KEY, None, None, now_s)
         else:

@@ -301,6 +301,8 @@ class AsyncChorale:
 
     async def with_default_timeout(self, request: Request) -> Request:
         """The request with its configuration's own time limit, if it has none of its own."""
+        if not self._default_times.needs_redis(request):
+            return self._default_times.last_known(request)
         try:
             async with until(asyncio.get_running_loop().time() + LOOKUP_S):
                 return await self._commands.run_exchange(self._default_times.apply(request))
