@@ -93,9 +93,10 @@ class Generations:
         if copied is not None and documents.generation(namespace) < copied:
             documents.raise_generation(namespace, copied + 1)
 
-    def publish(self, namespace: str, generation: int) -> None:
-        """Copy the generation to Redis, when every store has it.  An older one than Redis has is not copied."""
-        ledger_scripts(self._redis).run("raise_generation", [GENERATION + namespace], [generation])
+    def publish(self, namespace: str, generation: int) -> int:
+        """Copy the generation to Redis, when every store has it; an older one than Redis has is not copied.  Returns the copy."""
+        copy = ledger_scripts(self._redis).run("raise_generation", [GENERATION + namespace], [generation])
+        return cast("int", copy)
 
     def _compare_aside(self, namespace: str, copied: int | None) -> None:
         try:

@@ -97,6 +97,8 @@ def _still_waited_for(redis: Redis, messages: Sequence[bytes]) -> list[bytes]:
 
 AGAIN_S, LONGEST_AGAIN_S = 2.0, 30.0
 """Shortest and longest wait between attempts to reach what is missing, such as a model that is on its way."""
+MOST_WARMED = 100
+"""The largest namespaces of a store are opened before the first request, and the others by their first one."""
 FETCH_AGAIN_S = 60.0
 """Wait between attempts to fetch a reranker's files for its fingerprint, without which answers are not cached."""
 
@@ -268,7 +270,8 @@ def _refusal(resources: Resources, name: str) -> str | None:
     store = resources.store(name)
     namespaces: Sequence[str | None] = [None]
     if name in resources.written_stores:
-        namespaces = [state.name for state in _namespaces(resources)]
+        largest = sorted(_namespaces(resources), key=lambda state: -state.passages)[:MOST_WARMED]
+        namespaces = [state.name for state in largest]
     for namespace in namespaces:
         try:
             (store if namespace is None else resources.serving(name, namespace)).warm(namespace)
@@ -283,8 +286,7 @@ def _refusal(resources: Resources, name: str) -> str | None:
 def _publish_generations(resources: Resources) -> None:
     """Publish the corpus generations that Redis lacks."""
     for state in _namespaces(resources):
-        resources.generations.publish(state.name, state.generation)
-        if (resources.generations.in_redis(state.name) or 0) > state.generation:
+        if resources.generations.publish(state.name, state.generation) > state.generation:
             _rise_beyond(resources, state.name)
 
 

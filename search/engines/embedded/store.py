@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import tee
@@ -38,6 +39,9 @@ from search.listing_order import listed
 from search.protocol import Entry, Index, Search
 
 _NAME = "the embedded store"
+MOST_OPEN = 128
+"""Namespaces that a process keeps open.  Each has about 16 memory maps, and two threads of tantivy, which look for commits twice a
+second."""
 _AT_ONCE = 500
 _LISTED_AT_ONCE = 10_000
 _ROWS = """
@@ -65,7 +69,8 @@ class EmbeddedStore(FromDocuments):
     def __init__(self, folder: Path, *, warm_text: bool = True, warm_vectors: bool = True) -> None:
         self._folder = Path(folder)
         self._warms = {"text": warm_text, "vectors": warm_vectors}
-        self._readers: dict[str, NamespaceReader] = {}
+        self._readers: OrderedDict[str, NamespaceReader] = OrderedDict()
+        """The one that was used last is at the end."""
         self._read_of = 0
         self._reading = threading.Lock()
 
@@ -219,6 +224,8 @@ class EmbeddedStore(FromDocuments):
         self, namespace: str, *, text: bool = False, vectors: bool = False, generation: int | None = None
     ) -> View:
         """What is visible now; or what was visible in `generation`, if that is loaded."""
+        with suppress(KeyError):
+            self._readers.move_to_end(namespace)
         reader = self._readers.get(namespace)
         if generation is not None and reader is not None and self._read_of == self._replaced:
             view = reader.loaded(generation, text=text, vectors=vectors)
@@ -233,6 +240,8 @@ class EmbeddedStore(FromDocuments):
                 # The files and arrays of dropped namespaces would be kept for ever.
                 for gone in self._readers.keys() - set(self.documents.documents.names()):
                     del self._readers[gone]
+                while len(self._readers) >= MOST_OPEN:
+                    self._readers.popitem(last=False)
             reader = self._readers.setdefault(
                 namespace, NamespaceReader(self.documents, namespace, self._folder / "lexical")
             )

@@ -25,5 +25,5 @@ def test_an_older_generation_does_not_replace_a_newer_one_that_was_published_mea
 ) -> None:
     documents: Any = None
     with Slow.from_url(redis_server.url) as slow:
-        Generations(slow, documents, is_in_file=True).publish("docs", 5)
+        assert Generations(slow, documents, is_in_file=True).publish("docs", 5) == 6
     assert redis_client.get(GENERATION + "docs") == b"6"

@@ -67,6 +67,25 @@ def test_a_reader_keeps_no_file_of_the_namespaces_that_were_dropped(store: OneEn
     other.close()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the files that a process has mapped")
+def test_a_reader_keeps_the_files_of_the_namespaces_that_were_searched_last(
+    store: OneEngine, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("search.engines.embedded.store.MOST_OPEN", 2)
+    for name in ("n0", "n1", "n2", "n3"):
+        store.create(name, MANIFEST)
+        store.upsert(name, [document(name, "pear")])
+    other = embedded_store(folder)
+    open_ones = []
+    for name in ("n0", "n1", "n0", "n2", "n3", "n0"):
+        (found,) = other.search_text(name, ["pear"], Search(5, timeout_s=30))
+        assert [hit.document_id for hit in found.hits] == [name]
+        maps = Path("/proc/self/maps").read_text()
+        open_ones.append([one for one in ("n0", "n1", "n2", "n3") if f"{folder}/lexical/{one}." in maps])
+    assert open_ones == [["n0"], ["n0", "n1"], ["n0", "n1"], ["n0", "n2"], ["n2", "n3"], ["n0", "n3"]]
+    other.close()
+
+
 def test_a_reader_far_behind_or_with_many_dead_rows_reloads(
     store: OneEngine, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
