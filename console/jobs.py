@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -19,9 +18,12 @@ from api.jobs.documents import Retry
 from api.services import Services
 from console import sessions
 from console.pages import Page, Visit
-from records.jobs.job import Job, State
+from records.jobs.job import State
 from records.keys import changes
 from records.keys.grant import Grant
+
+TENANTS = 50
+"""The page shows the lines of at most so many tenants."""
 
 
 async def show(visit: Visit) -> dict[str, Any]:
@@ -33,28 +35,8 @@ async def show(visit: Visit) -> dict[str, Any]:
     for job in data["jobs"]:
         job["actions"] = actions_of(job["state"], job["counts"]) if visit.session.has("jobs:write") else {}
     if visit.session.grant.is_operators:
-        data["shares"] = shares(await to_thread.run_sync(visit.services.jobs.active))
+        data["shares"] = await to_thread.run_sync(visit.services.jobs.shares, TENANTS)
     return data
-
-
-def shares(active: Iterable[Job]) -> list[dict[str, Any]]:
-    """The lines of each tenant that workers have and that wait, and its part of all lines that workers have."""
-    lines: dict[str, Counter[str]] = defaultdict(Counter)
-    weights: dict[str, float] = {}
-    for job in active:
-        if job.state != State.ENDED:
-            lines[job.tenant].update(running=job.running, waiting=job.counts["pending"])
-            weights[job.tenant] = job.weight
-    running = sum(of["running"] for of in lines.values())
-    return [
-        {
-            "tenant": tenant,
-            "weight": weights[tenant],
-            **of,
-            "share": of["running"] / running if running else None,
-        }
-        for tenant, of in sorted(lines.items())
-    ]
 
 
 async def download(visit: Visit) -> Response:

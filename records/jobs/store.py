@@ -151,6 +151,27 @@ class Jobs(SegmentWork):
         with self._reading() as connection:
             return [Job(**row) for row in connection.execute(newest).mappings()]
 
+    def shares(self, most: int) -> list[dict[str, Any]]:
+        """The tenants with the most running lines, and then the most waiting ones, in jobs that have not ended.  `share` is the part
+        of all running lines; None if none runs."""
+        running = func.sum(jobs.c.running)
+        waiting = func.sum(jobs.c.total - sum(jobs.c[name] for name in COUNTED))
+        columns = (jobs.c.tenant, func.max(jobs.c.weight), running, waiting, func.sum(running).over())
+        of_tenants = select(*columns).where(jobs.c.state != State.ENDED).group_by(jobs.c.tenant)
+        first = of_tenants.order_by(running.desc(), waiting.desc(), jobs.c.tenant).limit(most)
+        with self._reading() as connection:
+            rows = connection.execute(first).all()
+        return [
+            {
+                "tenant": tenant,
+                "weight": weight,
+                "running": int(of_tenant),
+                "waiting": int(left),
+                "share": int(of_tenant) / int(of_all) if of_all else None,
+            }
+            for tenant, weight, of_tenant, left, of_all in rows
+        ]
+
     def active(self, *, queued_of_a_tenant: int | None = None) -> list[Job]:
         """The jobs that have not ended or whose callback has not been sent, oldest first; with `queued_of_a_tenant` only so many
         queued jobs of each tenant, and none that is paused or validated."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,7 @@ import httpx
 import pytest
 
 from console import keys
-from console.jobs import actions_of, shares
-from records.jobs.job import Job
+from console.jobs import actions_of
 from records.keys.grant import SCOPES
 from records.keys.key_store import parts_of
 from tests.integration.api.test_jobs import submit
@@ -122,20 +120,6 @@ def test_the_operator_alone_sees_the_lines_of_each_tenant(idle_api: HttpApi) -> 
         assert (lines["red"], lines["blue"]) == ((2.0, 4, None), (1.0, 2, None))
         for ending in ("", ".json"):
             assert "blue" not in own.get(f"/console/jobs{ending}").text
-
-
-def test_a_tenant_s_share_is_its_part_of_the_lines_that_run() -> None:
-    about = {field.name: 0 for field in fields(Job)} | {"state": "running", "weight": 1.0}
-    red, blue, ended = (
-        Job(**about | {"tenant": tenant, "running": running, "total": 100, "state": state})  # type: ignore[arg-type]
-        for tenant, running, state in (("red", 6, "running"), ("blue", 2, "running"), ("old", 5, "ended"))
-    )
-    assert [
-        (row["tenant"], row["running"], row["waiting"], row["share"]) for row in shares([red, blue, ended])
-    ] == [
-        ("blue", 2, 98, 0.25),
-        ("red", 6, 94, 0.75),
-    ]
 
 
 def test_results_are_downloaded_by_a_key_that_may_read_the_job(api: HttpApi) -> None:

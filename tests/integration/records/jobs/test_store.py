@@ -239,6 +239,24 @@ def test_of_the_queued_jobs_of_each_tenant_the_oldest_are_read(store: Jobs) -> N
     assert len(store.active()) == 9
 
 
+def test_the_lines_of_the_tenants_with_most_of_them_are_summed(store: Jobs) -> None:
+    submitted(store, "first", [lines(2), lines(3)], tenant="acme", weight=2.0)
+    submitted(store, "second", [lines(1)], tenant="acme", weight=2.0)
+    submitted(store, "third", [lines(4)], tenant="zenith")
+    submitted(store, "fourth", [lines(1)], tenant="third")
+    submitted(store, "ended", [lines(9)], tenant="zenith")
+    store.end("ended", Outcome.CANCELLED, now_ms=5)
+    about = [{"weight": 2.0, "waiting": 6}, {"weight": 1.0, "waiting": 4}, {"weight": 1.0, "waiting": 1}]
+    named = [{"tenant": name} | one for name, one in zip(("acme", "zenith", "third"), about, strict=True)]
+    assert store.shares(3) == [{**one, "running": 0, "share": None} for one in named]
+    taken(store, "first")
+    taken(store, "third")
+    assert store.shares(2) == [
+        {"tenant": "zenith", "weight": 1.0, "running": 4, "waiting": 0, "share": 4 / 6},
+        {"tenant": "acme", "weight": 2.0, "running": 2, "waiting": 4, "share": 2 / 6},
+    ]
+
+
 @pytest.mark.slow
 def test_workers_that_write_at_once_lose_no_count(store: Jobs) -> None:
     job = submitted(store, "job", [lines(2, first=1 + 2 * number) for number in range(20)])
