@@ -140,17 +140,20 @@ def submit(
 
 @jobs.command("list")
 def list_(
-    n: Annotated[int, typer.Argument(metavar="[N]", min=1, max=10_000, help="Number of jobs.")] = 20,
+    n: Annotated[int, typer.Argument(metavar="[N]", min=1, max=100_000, help="Number of jobs.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List the last jobs, newest first."""
     try:
         with open_jobs() as opened:
-            last = opened.store.last(n)
+            last = opened.store.last(n + 1)
     except NoJobs:
         last = []
+    has_more, last = len(last) > n, last[:n]
     table = jobs_table(last) if last else "there are no jobs yet: `chorale jobs submit FILE` makes one"
-    print_result({"jobs": [job.to_wire() for job in last]}, table, as_json=as_json)
+    more = [f"there are older jobs: `chorale jobs list {10 * n}`"] if has_more else []
+    fields = {"jobs": [job.to_wire() for job in last], "has_more": has_more}
+    print_result(fields, table, *more, as_json=as_json)
 
 
 @jobs.command()

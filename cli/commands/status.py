@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 ForCelery: TypeAlias = Annotated[
     bool, typer.Option("--celery", help="In Celery's spelling, which differs for a Unix socket.")
 ]
+MOST_NAMESPACES = 100
 Fields: TypeAlias = Mapping[str, Any]
 """JSON of `chorale status --json`."""
 
@@ -95,7 +96,8 @@ def read_status(installation: Installation) -> dict[str, Any]:
     from records.rules.adaptation_checks import read_adaptation_checks
 
     redis, pipeline = installation.running_redis(), installation.pipeline
-    states = installation.corpus.namespaces()
+    all_states = installation.corpus.namespaces()
+    states = all_states[:MOST_NAMESPACES]
     generations = published(installation, [state.name for state in states])
     adapting = [name for name, configuration in pipeline.configurations.items() if configuration.adapt]
     return {
@@ -109,6 +111,7 @@ def read_status(installation: Installation) -> dict[str, Any]:
             asdict(check) for check in read_adaptation_checks(redis) if check.configuration in adapting
         ],
         "namespaces": [namespace_fields(state, generations.get(state.name)) for state in states],
+        "has_more_namespaces": len(all_states) > len(states),
     }
 
 
@@ -136,6 +139,9 @@ def view(status: Fields) -> list[Any]:
         parts += [adapting_table(status["adapting"]), ""]
     if status["namespaces"]:
         parts.append(namespaces_table(status["namespaces"]))
+        if status["has_more_namespaces"]:
+            last = status["namespaces"][-1]["name"]
+            parts.append(f"there are more namespaces: `chorale namespaces list --after {last}`")
     else:
         parts.append(Text("no namespaces yet: `chorale index PATH…` makes one", "dim"))
     if status["findings"]:

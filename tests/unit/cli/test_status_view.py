@@ -15,7 +15,10 @@ def test_the_status_shows_figures_and_then_what_is_wrong_with_how_to_mend_it() -
         "queues": [],
         "requests_in_flight": 3,
         "outbox": {"entries": 10_000, "refused": 17},
-        "namespaces": [],
+        "namespaces": [
+            {"name": "law", "documents": 2, "passages": 3, "generation": 4, "published_generation": 4}
+        ],
+        "has_more_namespaces": True,
         "adapting": [],
         "findings": [
             {
@@ -33,6 +36,8 @@ def test_the_status_shows_figures_and_then_what_is_wrong_with_how_to_mend_it() -
     for line in (
         "requests 3 in flight",
         "outbox 10,000 waiting, 17 requests were refused while it was full",
+        "law 2 3 4",
+        "there are more namespaces: `chorale namespaces list --after law`",
         "quarantine malformed entries, such as 'a\\x1b]0;x'",
         "→ find their owner",
     ):

@@ -119,6 +119,7 @@ def test_jobs_are_listed_and_shown_by_the_beginning_of_their_ids(alone: Run, sto
     first, second = document(alone("jobs", "list", "--json"))["jobs"]
     assert (first["job_id"], first["counts"]["complete"], first["eta_s"]) == (running, 2, 4.0)
     assert (second["job_id"], second["outcome"]) == ("f5334cde-1", "completed")
+    assert "there are older jobs: `chorale jobs list 10`" in alone("jobs", "list", "1").stdout
     _, newer, older = alone("jobs", "list").stdout.splitlines()
     assert newer.split() == ["0a1b2c3d", "1970-01-01", "00:00:00", "default", "running", "4", "50%"]
     assert older.split()[-4:] == ["completed", "4", "100%", "nightly"]

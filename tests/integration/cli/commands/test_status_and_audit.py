@@ -20,6 +20,7 @@ def test_status_shows_every_worker_queue_and_namespace(chorale: Run, pipeline: R
     assert workers["chorale.vector"]["pid"] == pipeline.processes["chorale.vector"].pid
     assert [queue["queue"] for queue in status["queues"]] == list(pipeline.resources.pipeline.queues)
     assert (status["v"], status["requests_in_flight"]) == (1, 0)
+    assert status["has_more_namespaces"] is False
     (default,) = (state for state in status["namespaces"] if state["name"] == "default")
     assert (default["documents"], default["generation"], default["published_generation"]) == (5, 1, 1)
 
