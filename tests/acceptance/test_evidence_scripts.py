@@ -22,6 +22,8 @@ RUN = {
     "sampled_collection": ["{folder}", "1", "3", "{folder}/sample"],
     "scanning": ["{folder}/store", "500"],
     "engines": ["{folder}", "--limit", "2"],
+    "many": ["0.002", "1"],
+    "http_process": ["2", "2"],
 }
 """Arguments by script."""
 SHOWS = {
@@ -35,6 +37,8 @@ SHOWS = {
     "sampled_collection": "1 questions, 1 relevant documents of 3",
     "scanning": "floats: ",
     "engines": "  faults: none",
+    "many": "many: started in ",
+    "http_process": " ms of processor time for a search, +0.0 %",
 }
 WRITE_A_PAGE = {
     "capacity": "tests/architecture/test_capacity.py",
