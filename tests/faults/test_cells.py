@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -141,6 +142,24 @@ def test_the_api_of_one_cell_searches_in_all_and_finds_each_search_by_its_id(htt
     # Both drainers write into one database.
     until(lambda: all(http.get(f"/v1/audit/{request_id}").is_success for request_id in ids))
     assert http.get("/v1/searches/t.acme.x").status_code == 404
+
+
+def test_an_id_with_a_forged_cell_finds_nothing_and_learns_nothing_of_the_cells(http: httpx.Client) -> None:
+    own, _, cell = search(http, QUESTIONS[0]).json()["request_id"].rpartition(".")
+    tenants, other = own.rpartition(".")[0], {"a": "b", "b": "a"}[cell]
+    forged = [own, *(f"{own}.{name}" for name in (other, "c", f".{cell}", f"{cell}.", f"{other}.{cell}"))]
+    forged += [f"{own}.{name}" for name in (cell.upper(), f"{cell}\n", "\uff41", "\u0430", "a,b", "." * 500)]
+    forged += [f"{tenants}.{cell}", f"x.{cell}", f"t.acme.x.{cell}", f"{tenants}.{'x' * 900}.{cell}"]
+    responses = []
+    for request_id in forged:
+        path = f"/v1/searches/{quote(request_id, safe='')}"
+        responses += [http.get(path), http.get(path, params={"wait": 0.1}), http.delete(path)]
+        responses += [http.get(f"{path}/events"), http.get(f"/v1/audit/{quote(request_id, safe='')}")]
+        about = {"request_id": request_id, "question": 0, "action": "click", "document_id": "d"}
+        responses.append(http.post("/v1/feedback", json=[about]))
+    assert {(response.status_code, response.text) for response in responses} == {(404, responses[0].text)}, (
+        "one text for each id, on each route"
+    )
 
 
 def test_documents_go_to_the_cell_that_takes_those_of_their_namespace(
