@@ -21,7 +21,7 @@ from config.pipeline_reader import declared_queues
 from config.redis_client import explained
 from models.errors import WrongDeclaration
 from monitoring.checks import Running, sweeper, workers
-from monitoring.exporter import CONTENT_TYPE, render
+from monitoring.exporter import CONTENT_TYPE, render, render_cells
 from records.keys.grant import Grant
 from records.keys.key_store import KeysUnavailable
 
@@ -74,9 +74,11 @@ def readiness_of(app: FastAPI, services: Services) -> Readiness:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 def read_metrics(grant: Annotated[Grant, Depends(Caller("admin"))], services: ServicesDep) -> Response:
-    """The metrics of the installation, as Prometheus reads them.  Needs a key of the operator: `admin` for every namespace."""
+    """The metrics of the installation and all its cells, as Prometheus reads them.  Needs a key of the operator: `admin` for every namespace."""
     grant.require_operators()
-    return Response(render(services.blocking_redis), media_type=CONTENT_TYPE)
+    cells = services.cells
+    metrics = render_cells(cells) if cells else render(services.blocking_redis)
+    return Response(metrics, media_type=CONTENT_TYPE)
 
 
 class ReadinessCache:

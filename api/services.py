@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -46,6 +46,8 @@ class Services:
     """For short questions: gives up after SHORT_S.  Does not decode responses."""
     blocking_redis: BlockingRedis
     """The same for code that blocks; gives up after 2 s."""
+    cells: Mapping[str, BlockingRedis]
+    """The same for each cell by its name; empty without cells."""
     client: AsyncCells
     """Asks, and waits, without blocking the event loop."""
     blocking_client: Chorale
@@ -93,6 +95,7 @@ async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[S
     redis = Redis.from_url(redis_url, socket_timeout=SHORT_S, socket_connect_timeout=SHORT_S)
     follow_primary(redis.connection_pool)
     blocking_redis = open_redis(redis_url)
+    cells = {name: open_redis(url) for name, url in settings.cells.items()}
     options: dict[str, Any] = {
         "broker_url": settings.broker_url,
         "answer_ttl_s": settings.answer_ttl_s,
@@ -109,14 +112,25 @@ async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[S
         client = AsyncCells({"": AsyncChorale(redis_url, **options)})
     try:
         yield Services(
-            settings, redis, blocking_redis, client, blocking_client, writers, database, keys, jobs, closing
+            settings,
+            redis,
+            blocking_redis,
+            cells,
+            client,
+            blocking_client,
+            writers,
+            database,
+            keys,
+            jobs,
+            closing,
         )
     finally:
         await client.aclose()
         writers.close()
         blocking_client.close()
         await redis.aclose()
-        blocking_redis.close()
+        for cell in (blocking_redis, *cells.values()):
+            cell.close()
         keys.close()
         jobs.close()
         database.dispose()

@@ -88,6 +88,7 @@ SWEEPER_ACTING = Series("chorale_sweeper_acting", "1 if a sweeper acts")
 SWEEPER_LAG = Series(
     "chorale_sweeper_lag_seconds", "How long the most overdue request in flight has waited for a sweeper"
 )
+CELL_UP = Series("chorale_cell_up", "1 if the Redis of the cell can be read", ("cell",))
 GAUGES = (
     *(QUEUE_LENGTH, QUEUE_AGE, BREAKER, REFUSING, OUTBOX, OUTBOX_LIMIT),
     *(QUARANTINE, IN_FLIGHT, SWEEPER_ACTING, SWEEPER_LAG),

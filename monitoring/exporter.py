@@ -1,25 +1,26 @@
 """The metrics of an installation in Prometheus' text format.
 
 One process per installation has to be asked, since everything is read from Redis: what drainers counted
-(`monitoring.counting`), and the present state of ledger, queues and outbox.
+(`monitoring.counting`), and the present state of ledger, queues and outbox.  Where there are cells, each sample has the label `cell`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import cast
 
 from chorale_client.keys import METRICS, OUTBOX, QUARANTINE, SWEEPER, WAKEUPS
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from redis import Redis
+from redis import Redis, RedisError
 
 from ledger import ledger_scripts
 from ledger.backlog import read_loads, read_outbox_bound, read_retry_after_ms
 from monitoring import counting
-from monitoring.counting import BREAKERS, BUCKETS_S, COUNTERS, HISTOGRAMS, SEPARATOR, SUM, Series
+from monitoring.counting import BREAKERS, BUCKETS_S, CELL_UP, COUNTERS, HISTOGRAMS, SEPARATOR, SUM, Series
 from monitoring.queues import QueueState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -32,23 +33,51 @@ def render(redis: Redis, *, queues: Mapping[str, QueueState] | None = None) -> b
 
     `queues` are states of further queues; the acting sweeper has measured those of requests, unless admission is off.
     """
-    raw = cast("dict[bytes, bytes]", redis.hgetall(METRICS))
-    counted = {field.decode(): value.decode() for field, value in raw.items()}
-    breakers = [name for name in counted.pop(BREAKERS, "").split(SEPARATOR) if name]
+    return _text(_families(redis, queues or {}))
+
+
+def render_cells(
+    cells: Mapping[str, Redis], *, read_queues: Callable[[Redis], Mapping[str, QueueState]] = lambda _: {}
+) -> bytes:
+    """As `render`, of the cells by their names: each sample has the label `cell`.  A cell that cannot be read has only CELL_UP."""
+    up = GaugeMetricFamily(CELL_UP.name, CELL_UP.meaning, labels=CELL_UP.labels)
+    families: dict[str, Metric] = {up.name: up}
+    for name, redis in cells.items():
+        try:
+            found = list(_families(redis, read_queues(redis)))
+        except RedisError:
+            found = []
+        up.add_metric([name], bool(found))
+        for family in found:
+            samples = [one._replace(labels={**one.labels, "cell": name}) for one in family.samples]
+            family.samples = []
+            families.setdefault(family.name, family).samples += samples
+    return _text(families.values())
+
+
+def _text(families: Iterable[Metric]) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Found([*_counted(counted), *_present(redis, breakers, queues or {})]))
+    registry.register(_Found(list(families)))
     return generate_latest(registry)
 
 
+def _families(redis: Redis, queues: Mapping[str, QueueState]) -> Iterator[Metric]:
+    raw = cast("dict[bytes, bytes]", redis.hgetall(METRICS))
+    counted = {field.decode(): value.decode() for field, value in raw.items()}
+    breakers = [name for name in counted.pop(BREAKERS, "").split(SEPARATOR) if name]
+    yield from _counted(counted)
+    yield from _present(redis, breakers, queues)
+
+
 class _Found(Collector):
-    def __init__(self, families: Sequence[Any]) -> None:
+    def __init__(self, families: Sequence[Metric]) -> None:
         self._families = families
 
-    def collect(self) -> Iterator[Any]:
+    def collect(self) -> Iterator[Metric]:
         return iter(self._families)
 
 
-def _counted(counted: Mapping[str, str]) -> Iterator[Any]:
+def _counted(counted: Mapping[str, str]) -> Iterator[Metric]:
     """The histograms and counters: all requests that were written to the audit tables, and the tokens of endpoints."""
     by_name: dict[str, dict[tuple[str, ...], int]] = defaultdict(dict)
     for field, value in counted.items():
@@ -74,7 +103,7 @@ def _histogram(series: Series, counted: Mapping[tuple[str, ...], int]) -> Histog
     return family
 
 
-def _present(redis: Redis, breakers: Sequence[str], queues: Mapping[str, QueueState]) -> Iterator[Any]:
+def _present(redis: Redis, breakers: Sequence[str], queues: Mapping[str, QueueState]) -> Iterator[Metric]:
     """The metrics that are read from the present state."""
     now_ms, flat, *not_closed = ledger_scripts(redis).run("breakers", args=breakers)
     now_ms = int(now_ms)

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -55,12 +56,8 @@ def status(
     installation = find_installation(is_anywhere=True, has_structlog=False)
     if prometheus:
         from config.visible_text import visible
-        from monitoring.exporter import render
-        from monitoring.queues import read_queues
 
-        redis, queues = installation.running_redis(), installation.pipeline.queues
-        states = read_queues(redis, queues, broker_url=installation.settings.broker_url)
-        typer.echo(visible(render(redis, queues=states).decode()), nl=False)
+        typer.echo(visible(read_metrics(installation).decode()), nl=False)
         return
     if not installation.settings.cells:
         fields = read_status(installation)
@@ -73,6 +70,20 @@ def status(
     print_result({"cells": cells}, *parts, as_json=as_json)
     if any("error" in fields for fields in cells.values()):
         raise typer.Exit(OTHER)
+
+
+def read_metrics(installation: Installation) -> bytes:
+    """What `chorale status --prometheus` prints, of all cells."""
+    from config.redis_client import open_redis
+    from monitoring.exporter import render, render_cells
+    from monitoring.queues import read_queues
+
+    settings, queues = installation.settings, installation.pipeline.queues
+    if settings.cells:
+        cells = {name: open_redis(url) for name, url in settings.cells.items()}
+        return render_cells(cells, read_queues=partial(read_queues, queues=queues))
+    redis = installation.running_redis()
+    return render(redis, queues=read_queues(redis, queues, broker_url=settings.broker_url))
 
 
 def status_of(cell: Installation) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
 
 from monitoring.counting import COUNTERS, GAUGES, HISTOGRAMS
-from monitoring.exporter import render
+from monitoring.exporter import render, render_cells
 from monitoring.queues import QueueState
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
@@ -77,6 +77,24 @@ def test_every_metric_is_rendered_before_the_first_request(redis_client: Redis) 
     bounds = samples(redis_client)
     counts = [bounds[f"{name}_bucket", "bm25", bound, "empty"] for bound in ("0.005", "60.0", "+Inf")]
     assert counts == [2, 2, 3]
+
+
+def test_the_samples_of_each_cell_name_it_and_a_lost_cell_has_only_its_own_state(redis_client: Redis) -> None:
+    redis_client.hset(METRICS, mapping={"chorale_questions|hit": 2})
+    lost = Redis(port=1)
+    text = render_cells(
+        {"a": redis_client, "b": lost}, read_queues=lambda redis: {"chorale.index": QueueState(3, 0.5)}
+    ).decode()
+    assert text.count("# HELP chorale_questions_total") == 1
+    for line in (
+        'chorale_cell_up{cell="a"} 1.0',
+        'chorale_cell_up{cell="b"} 0.0',
+        'chorale_questions_total{cache="hit",cell="a"} 2.0',
+        'chorale_queue_messages{cell="a",queue="chorale.index"} 3.0',
+        'chorale_sweeper_acting{cell="a"} 0.0',
+    ):
+        assert line in text.splitlines()
+    assert text.count('cell="b"') == 1
 
 
 def test_a_moment_that_nobody_acts_on_is_the_sweepers_lag(redis_client: Redis) -> None:

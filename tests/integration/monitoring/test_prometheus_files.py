@@ -14,8 +14,8 @@ import pytest
 import yaml
 from redis import Redis
 
-from monitoring.counting import COUNTERS, GAUGES, HISTOGRAMS
-from monitoring.exporter import render
+from monitoring.counting import CELL_UP, COUNTERS, GAUGES, HISTOGRAMS
+from monitoring.exporter import render_cells
 
 ROOT = Path(__file__).parents[3]
 PROMETHEUS = ROOT / "deploy" / "prometheus"
@@ -27,13 +27,14 @@ ALERTS: list[dict[str, Any]] = [
 ]
 PANELS = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
 EXPRESSIONS = [*(rule["expr"] for rule in ALERTS), *PANELS]
-LABELS = {label for series in (*HISTOGRAMS, *COUNTERS, *GAUGES) for label in series.labels} | {"le"}
+LABELS = {label for series in (*HISTOGRAMS, *COUNTERS, *GAUGES, CELL_UP) for label in series.labels} | {"le"}
 
 
 @pytest.fixture
 def rendered(redis_client: Redis) -> set[str]:
     """The names that Prometheus can be asked for."""
-    types = [line.split() for line in render(redis_client).decode().splitlines() if line.startswith("# TYPE")]
+    text = render_cells({"a": redis_client}).decode()
+    types = [line.split() for line in text.splitlines() if line.startswith("# TYPE")]
     parts = {"histogram": ("_bucket", "_count", "_sum")}
     return {f"{name}{part}" for _, _, name, kind in types for part in parts.get(kind, ("",))}
 
