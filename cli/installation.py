@@ -14,7 +14,7 @@ from config.visible_text import visible
 from models.errors import ServiceError, UnsupportedRedis, WrongHome
 
 if TYPE_CHECKING:
-    from chorale_client import Chorale
+    from chorale_client import Cells, Chorale
     from redis import Redis
 
     from config.declarations import Pipeline
@@ -115,6 +115,26 @@ class Installation:
         assert self.redis_url is not None
         settings = self.settings
         return Chorale(self.redis_url, broker_url=settings.broker_url, answer_ttl_s=settings.answer_ttl_s)
+
+    def asking(self) -> Cells:
+        """Asks the cells that have workers; raises NotRunning, with what to do about it, if none has."""
+        from chorale_client import Cells
+
+        from monitoring.heartbeats import read_heartbeats
+
+        cells = self.cells or {"": self}
+        working = {
+            name: cell.client()
+            for name, cell in cells.items()
+            if cell.redis is not None and read_heartbeats(cell.redis)
+        }
+        if not working:
+            for cell in cells.values():
+                cell.running_redis()
+            raise NotRunning(
+                "Redis answers, but no worker does: start them with `chorale up` in another terminal"
+            )
+        return Cells(working)
 
     @cached_property
     def _redis_or_why_not(self) -> Redis | NotRunning:

@@ -60,7 +60,7 @@ def mcp(
     settings = installation.settings
     make_server = partial(
         mcp_server,
-        installation.redis_url,
+        settings.cells or installation.redis_url,
         broker_url=settings.broker_url,
         answer_ttl_s=settings.answer_ttl_s,
         namespaces=namespace or ["default"],

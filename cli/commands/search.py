@@ -52,10 +52,9 @@ def search(
     from chorale_client import Reason, make_request
 
     from cli.exit_codes import BY_STATUS, OTHER
-    from cli.installation import NotRunning, find_installation
+    from cli.installation import find_installation
     from cli.options import parse_filters, parse_options
     from config.visible_text import visible_json
-    from monitoring.heartbeats import read_heartbeats
 
     explained = ["explanation"] if explain or not as_json else []
     fields: dict[str, Any] = {
@@ -69,11 +68,7 @@ def search(
     }
     installation = find_installation(is_anywhere=True, has_structlog=False)
     request = make_request(question, **fields)
-    if not read_heartbeats(installation.running_redis()):
-        raise NotRunning(
-            "Redis answers, but no worker does: start them with `chorale up` in another terminal"
-        )
-    answer = installation.client().ask(request)
+    answer = installation.asking().ask(request)
     if as_json:
         # A field that was not asked for is left out, not null.
         sys.stdout.write(visible_json(answer.model_dump_json(exclude_unset=True)) + "\n")

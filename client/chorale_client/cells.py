@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from math import inf
 from typing import Generic, TypeVar, Unpack
 
@@ -17,6 +18,7 @@ from chorale_client.answer import Answer
 from chorale_client.client import Chorale, Handle
 from chorale_client.connections.urls import BROKER_VARIABLE, CELL, CELLS_VARIABLE, cell_addresses
 from chorale_client.errors import InvalidRequest, ServiceUnavailable, UnknownRequest, safe_repr
+from chorale_client.events import OnEvent
 from chorale_client.ledger import SHORTEST_S
 from chorale_client.request import Request, check_identifier
 from chorale_client.request_factory import Questions, RequestOptions, make_request
@@ -115,9 +117,9 @@ class Cells(Placement[Chorale]):
         request is lost."""
         return self.ask(make_request(questions, **options))
 
-    def ask(self, request: Request) -> Answer:
-        """Like `retrieve`, for a request of `make_request`."""
-        return self._at_the_first(request, Chorale.ask)
+    def ask(self, request: Request, *, on_event: OnEvent | None = None) -> Answer:
+        """Like `retrieve`, for a request of `make_request`; calls `on_event` with each of its events."""
+        return self._at_the_first(request, partial(Chorale.ask, on_event=on_event))
 
     def send(self, questions: Questions, **options: Unpack[RequestOptions]) -> str:
         """As `Chorale.send`."""
@@ -139,9 +141,10 @@ class Cells(Placement[Chorale]):
         raise AssertionError("the last cell has answered or raised")
 
 
-def from_environment() -> Iterable[tuple[str, str]]:
-    """The names of the cells of `CHORALE_CELLS`, with their addresses.  Raises ValueError."""
-    return cell_addresses(os.environ.get(CELLS_VARIABLE), os.environ.get(BROKER_VARIABLE)).items()
+def from_environment(broker_url: str | None = None) -> Iterable[tuple[str, str]]:
+    """The names of the cells of `CHORALE_CELLS`, with their addresses.  Raises ValueError, also if there is a broker beside cells."""
+    broker_url = broker_url or os.environ.get(BROKER_VARIABLE)
+    return cell_addresses(os.environ.get(CELLS_VARIABLE), broker_url).items()
 
 
 def _named(request: Request, name: str, **rest: float) -> Request:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -14,29 +17,41 @@ import pytest
 from chorale_client import Answer, Cells, ServiceUnavailable, UnknownRequest
 from chorale_client.keys import ENTRY
 from chorale_client.wire_names import QUEUE_BULK
+from mcp import Client, StdioServerParameters
+from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.command_line import in_process
+from tests.support.command_line import Called, in_process
 from tests.support.faults.serving import serving
-from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
+from tests.support.servers.databases import empty_database
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.webhook import SECRET, Hook
 from tests.support.waiting import until
 
 WORKER = ",".join(f"chorale.{name}" for name in ("retrieve", "bm25", "vector", "hyde", "fusion", "index"))
 """The one worker of a cell."""
 QUESTIONS = [f"Who pays for repair {number}?" for number in range(12)]
+OF_BOTH_CELLS = QUESTIONS[4:8]
+"""Two of them go to each cell."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(600)]
 
 
-@pytest.fixture(scope="module")
-def pipelines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, RunningPipeline]]:
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def pipelines(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, RunningPipeline]]:
+    """The documents are in the database too if it is PostgreSQL."""
     folder = tmp_path_factory.mktemp("cells")
     with ExitStack() as stack:
+        audit_url = stack.enter_context(empty_database(request.param, folder))
         servers = {name: stack.enter_context(RedisServer()) for name in ("a", "b")}
         environment = {
             "CHORALE_HOME": str(folder / "home"),
-            "CHORALE_AUDIT_URL": f"sqlite:///{folder}/audit.db",
+            "CHORALE_AUDIT_URL": audit_url,
+            "CHORALE_WEBHOOK_SECRET": SECRET,
+            "CHORALE_WEBHOOK_HOSTS": "127.0.0.1",
             "CHORALE_CELLS": ",".join(f"{name}={server.url}" for name, server in servers.items()),
         }
         yield {
@@ -202,35 +217,57 @@ def test_a_lost_cell_costs_the_api_only_the_searches_of_that_cell(
     )
 
 
-def test_a_job_is_sent_to_both_cells_and_outlives_one_of_them(pipelines: dict[str, RunningPipeline]) -> None:
+@pytest.mark.parametrize("lost", ["a", "b"])
+def test_a_job_is_sent_to_both_cells_and_outlives_one_of_them_and_its_end_is_told(
+    pipelines: dict[str, RunningPipeline], lost: str
+) -> None:
+    (other,) = {*pipelines} - {lost}
     for cell in pipelines.values():
         cell.pause(QUEUE_BULK)
     lines = [{"id": str(number), "text": f"Who pays for repair {number}?"} for number in range(6 * 64)]
-    job = pipelines["a"].client().jobs.submit(lines, namespace="default")
+    with Hook() as hook, closing(pipelines[other].client()) as client:
+        job = client.jobs.submit(lines, namespace="default", on_end={"url": hook.url})
+        until(lambda: all(cell.redis.llen(QUEUE_BULK) for cell in pipelines.values()))
+        pipelines[lost].server.kill()
+        try:
+            pipelines[other].resume(QUEUE_BULK)
+            assert job.wait(120).counts["complete"] == len(lines)
+            # If the first cell is lost, the second one tells the end 30 s later.
+            until(lambda: hook.got, 60)
+        finally:
+            pipelines[lost].server.start()
+            pipelines[lost].resume(QUEUE_BULK)
+    assert [json.loads(body)["job_id"] for _, _, body in hook.got] == [job.job_id]
 
-    until(lambda: all(cell.redis.llen(QUEUE_BULK) for cell in pipelines.values()))
-    pipelines["b"].server.kill()
-    try:
-        pipelines["a"].resume(QUEUE_BULK)
-        assert job.wait(120).counts["complete"] == len(lines)
-    finally:
-        pipelines["b"].server.start()
-        pipelines["b"].resume(QUEUE_BULK)
 
-
-def test_the_command_line_shows_every_cell_and_names_a_lost_one(
-    cells: Cells, pipelines: dict[str, RunningPipeline]
+def test_the_command_line_and_metrics_show_every_cell_and_name_a_lost_one(
+    cells: Cells, pipelines: dict[str, RunningPipeline], http: httpx.Client
 ) -> None:
+    def called(*arguments: str) -> Called:
+        return in_process(*arguments, **pipelines["a"].environment)
+
     def said(*arguments: str) -> tuple[int, Any]:
-        called = in_process(*arguments, "--json", **pipelines["a"].environment)
-        return called.returncode, json.loads(called.stdout)
+        answered = called(*arguments, "--json")
+        return answered.returncode, json.loads(answered.stdout)
 
     def counts() -> tuple[int, dict[str, int]]:
         code, status = said("status")
         return code, {name: len(cell["workers"]) for name, cell in status["cells"].items()}
 
+    def asked() -> set[str]:
+        return {cell_of(said("search", question)[1]["request_id"]) for question in OF_BOTH_CELLS}
+
+    def sweepers() -> list[dict[str, float]]:
+        """By `/metrics` and `chorale status --prometheus`: 1 for a cell with a sweeper, 0 for one that cannot be read."""
+        texts = (http.get("/metrics").raise_for_status().text, called("status", "--prometheus").stdout)
+        return [
+            _by_cell(text, "chorale_cell_up") | _by_cell(text, "chorale_sweeper_acting") for text in texts
+        ]
+
     # Processes report again a while after their Redis has come back.
     until(lambda: counts() == (0, {"a": 3, "b": 3}), 60)
+    until(lambda: sweepers() == [{"a": 1, "b": 1}] * 2)
+    assert asked() == {"a", "b"}
     for request_id in (cells.retrieve(question, timeout_s=30).request_id for question in QUESTIONS):
         assert said("cancel", request_id)[1]["request_id"] == request_id  # it had ended before
     pipelines["b"].server.kill()
@@ -238,8 +275,32 @@ def test_the_command_line_shows_every_cell_and_names_a_lost_one(
         code, status = said("status")
         assert (code, len(status["cells"]["a"]["workers"])) == (1, 3)
         assert "does not answer" in status["cells"]["b"]["error"]
-        assert "cell b" in in_process("status", **pipelines["a"].environment).stdout
+        assert "cell b" in called("status").stdout
         checks = {check["check"]: check["findings"] for check in said("doctor")[1]["checks"]}
         assert [finding["what"].partition(":")[0] for finding in checks["cells"]] == ["cell b"]
+        assert sweepers() == [{"a": 1, "b": 0}] * 2
+        assert asked() == {"a"}
     finally:
         pipelines["b"].server.start()
+
+
+def _by_cell(metrics: str, name: str) -> dict[str, float]:
+    families = text_string_to_metric_families(metrics)
+    return {
+        one.labels["cell"]: one.value for family in families for one in family.samples if one.name == name
+    }
+
+
+def test_the_mcp_server_asks_all_cells(pipelines: dict[str, RunningPipeline]) -> None:
+    environment = {**os.environ, **pipelines["a"].environment, "PYTHONPATH": PYTHONPATH}
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "cli", "mcp"], env=environment, cwd=str(ROOT)
+    )
+
+    async def ask() -> list[Any]:
+        async with Client(server) as client:
+            found = [await client.call_tool("search", {"query": question}) for question in OF_BOTH_CELLS]
+        return [one.structured_content for one in found]
+
+    ids = [found["coverage"]["request_id"] for found in asyncio.run(ask())]
+    assert {cell_of(request_id) for request_id in ids} == {"a", "b"}

@@ -1,6 +1,6 @@
 """The connection of an adapter.
 
-A process has one synchronous client for each address, and one asynchronous client for each address and event loop, however
+A process has one synchronous client for equal addresses, and one asynchronous client for them and each event loop, however
 many retrievers it makes.  An asynchronous client closes when its event loop shuts down (`asyncio.run` does that).
 """
 
@@ -13,7 +13,9 @@ from functools import lru_cache
 from typing import Any, cast
 
 from chorale_client.answer import Answer, Hit
+from chorale_client.asynchronous.cells import AsyncCells
 from chorale_client.asynchronous.client import AsyncChorale
+from chorale_client.cells import Cells, from_environment
 from chorale_client.client import Chorale
 from chorale_client.connections.urls import address_of
 from chorale_client.coverage import Coverage, coverage_of
@@ -85,6 +87,8 @@ OnCoverage = Callable[[Coverage], None]
 """Called with the coverage of each answer; an answer without documents has no other place for it."""
 
 _Arguments = tuple[tuple[str, Any], ...]
+_Addresses = tuple[tuple[str, str], ...]
+"""By the name of the cell; without cells the name is empty."""
 
 
 class Connection:
@@ -92,17 +96,20 @@ class Connection:
 
     def __init__(
         self,
-        redis_url: str | None = None,
+        redis_url: str | Mapping[str, str] | None = None,
         *,
         options: RequestOptions | None = None,
         on_coverage: OnCoverage | None = None,
         raises: bool = True,
         **client: Any,
     ) -> None:
-        """`redis_url` and `client` are arguments of `Chorale`.  Without `raises`, an answer from a namespace that is not there
-        has no documents."""
+        """`redis_url` and `client` are arguments of `Chorale`; `redis_url` may also be the addresses of cells by their names, and
+        by default is CHORALE_CELLS, if that is set.  Without `raises`, an answer from a namespace that is not there has no
+        documents."""
         self._raises = raises
-        self._address = address_of(redis_url), tuple(sorted(client.items()))
+        given = redis_url or dict(from_environment(client.get("broker_url"))) or address_of()
+        addresses = {"": address_of(given)} if isinstance(given, str) else given
+        self._address = tuple(addresses.items()), tuple(sorted(client.items()))
         self._options, self._on_coverage = options, on_coverage
 
     def ask(
@@ -147,25 +154,26 @@ class Connection:
 
 
 @lru_cache(16)
-def _synchronous(redis_url: str, client: _Arguments) -> Chorale:
-    return Chorale(redis_url, **dict(client))
+def _synchronous(addresses: _Addresses, client: _Arguments) -> Cells:
+    return Cells({name: Chorale(url, **dict(client)) for name, url in addresses})
 
 
-_OPEN: dict[tuple[asyncio.AbstractEventLoop, str, _Arguments], AsyncGenerator[AsyncChorale, None]] = {}
+_OPEN: dict[tuple[asyncio.AbstractEventLoop, _Addresses, _Arguments], AsyncGenerator[AsyncCells, None]] = {}
 
 
-async def _asynchronous(redis_url: str, client: _Arguments) -> AsyncChorale:
-    key = asyncio.get_running_loop(), redis_url, client
+async def _asynchronous(addresses: _Addresses, client: _Arguments) -> AsyncCells:
+    key = asyncio.get_running_loop(), addresses, client
     if key not in _OPEN:
         for closed in [opened for opened in list(_OPEN) if opened[0].is_closed()]:
             _OPEN.pop(closed, None)
-        _OPEN[key] = _client_of_the_loop(redis_url, client)
+        _OPEN[key] = _client_of_the_loop(addresses, client)
     return await anext(_OPEN[key])
 
 
-async def _client_of_the_loop(redis_url: str, client: _Arguments) -> AsyncGenerator[AsyncChorale, None]:
+async def _client_of_the_loop(addresses: _Addresses, client: _Arguments) -> AsyncGenerator[AsyncCells, None]:
     """The same client again and again.  An event loop that shuts down closes the generators that have begun in it; this one
     then closes the client."""
-    async with AsyncChorale(redis_url, **dict(client)) as chorale:
+    cells = {name: AsyncChorale(url, **dict(client)) for name, url in addresses}
+    async with AsyncCells(cells) as chorale:
         while True:
             yield chorale

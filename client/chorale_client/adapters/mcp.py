@@ -101,7 +101,7 @@ A limit of `fetch` that the caller has not chosen is not among the request's `mo
 
 
 def mcp_server(
-    redis_url: str | None = None,
+    redis_url: str | Mapping[str, str] | None = None,
     *,
     broker_url: str | None = None,
     answer_ttl_s: float = 600,
@@ -112,6 +112,7 @@ def mcp_server(
 ) -> MCPServer:
     """A server with the tools `search`, `fetch` and `chorale_search`, to run by stdio or HTTP.
 
+    `redis_url` may also be the addresses of cells by their names, and by default is CHORALE_CELLS, if that is set.
     `options` are fields of `Request` for every call; no tool finds what their `filters` leave out.  Only `namespaces` are
     searched, the first one by default; without them only the namespace of the options, or `default`.  `server` are arguments of MCPServer.
     """

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Self, TypeVar, Unpack
 
 from chorale_client.answer import Answer
 from chorale_client.asynchronous.client import AsyncChorale, AsyncHandle
 from chorale_client.cells import Placement, from_environment
+from chorale_client.events import OnEvent
 from chorale_client.request import Request
 from chorale_client.request_factory import Questions, RequestOptions, make_request
 
@@ -36,9 +38,9 @@ class AsyncCells(Placement[AsyncChorale]):
         """As `AsyncChorale.retrieve`.  Raises as `Cells.retrieve`."""
         return await self.ask(make_request(questions, **options))
 
-    async def ask(self, request: Request) -> Answer:
-        """Like `retrieve`, for a request of `make_request`."""
-        return await self._at_the_first(request, AsyncChorale.ask)
+    async def ask(self, request: Request, *, on_event: OnEvent | None = None) -> Answer:
+        """Like `retrieve`, for a request of `make_request`; calls `on_event` with each of its events."""
+        return await self._at_the_first(request, partial(AsyncChorale.ask, on_event=on_event))
 
     async def submit(self, questions: Questions, **options: Unpack[RequestOptions]) -> AsyncHandle:
         """As `AsyncChorale.submit`."""

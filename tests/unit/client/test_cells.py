@@ -43,10 +43,10 @@ Retrieve: TypeAlias = Callable[..., Any]
 def retrieve(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Retrieve:
     """Ask these cells by name, with or without an event loop."""
 
-    async def ask(cell: Cell, request: Request) -> str:
+    async def ask(cell: Cell, request: Request, **_: object) -> str:
         return cell(request)
 
-    monkeypatch.setattr(Chorale, "ask", lambda cell, request: cell(request))
+    monkeypatch.setattr(Chorale, "ask", lambda cell, request, **_: cell(request))
     monkeypatch.setattr(AsyncChorale, "ask", ask)
 
     def retrieve(cells: Mapping[str, Cell], question: str, **options: Any) -> Any:
@@ -105,7 +105,7 @@ def test_one_request_at_a_time_tries_a_cell_again(monkeypatch: pytest.MonkeyPatc
     now_s = [0.0]
     monkeypatch.setattr("chorale_client.cells.time.monotonic", lambda: now_s[0])
     lost, other = Cell(ServiceUnavailable("lost")), Cell()
-    monkeypatch.setattr(Chorale, "ask", lambda cell, request: cell(request))
+    monkeypatch.setattr(Chorale, "ask", lambda cell, request, **_: cell(request))
     cells = Cells(cast("Any", {"a": lost, "b": other}))
     question = next(text for text in map(str, range(99)) if _first(cells, text) == "a")
     cells.retrieve(question)
@@ -117,7 +117,7 @@ def test_one_request_at_a_time_tries_a_cell_again(monkeypatch: pytest.MonkeyPatc
         raise ServiceUnavailable("lost")
 
     monkeypatch.setattr(
-        Chorale, "ask", lambda cell, request: meanwhile(request) if cell is lost else other(request)
+        Chorale, "ask", lambda cell, request, **_: meanwhile(request) if cell is lost else other(request)
     )
     cells.retrieve(question)
     assert (len(lost.requests), len(other.requests)) == (2, 3)
