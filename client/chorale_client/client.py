@@ -48,8 +48,9 @@ ATTEMPTS_TO_ACCEPT = 2
 """The first attempt may use a connection that a restarted server has closed."""
 RECONNECT_S = 0.05
 """Pause between attempts to reconnect for an accepted request."""
-FINISH_S = 0.3
-"""Time to end a request after the wait for it is over; then the caller gets ServiceUnavailable."""
+FINISH_S = 0.19
+"""Time to end a request after GRACE_S, when the wait for it is over; then the caller gets ServiceUnavailable.  Both together are less than the
+.3 s after its deadline at which every caller has an answer or an error."""
 
 POLL_S = 0.05
 """Pause between two checks whether documents are indexed."""

@@ -7,7 +7,9 @@ import threading
 import time
 
 import pytest
+from chorale_client.client import FINISH_S
 from chorale_client.connections.time_limit import TimeLimit, enforce
+from chorale_client.ledger import GRACE_S
 from redis import Redis
 from redis.exceptions import TimeoutError as RedisTimeout
 
@@ -33,6 +35,10 @@ def test_within_a_limit_the_smallest_of_timeout_and_times_left_applies_to_one_th
     assert (elsewhere, limit.shorten(5.0), limit.shorten(None)) == ([50.0], 5.0, None)
     with limit.until(now_s - 1):
         assert 0 < shortened(limit, 5.0) < 0.01, "a timeout of zero would mean: do not block"
+
+
+def test_the_last_wait_of_a_caller_ends_less_than_300_ms_after_its_deadline() -> None:
+    assert GRACE_S + FINISH_S < 0.3
 
 
 # Without the limit, the clients of these tests would wait for ever.
