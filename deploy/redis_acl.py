@@ -60,7 +60,10 @@ _CHORDS = (
     *("get", "set", "exists", "expire", "del", "incrby", "sismember", "sadd"),
     *("zadd", "zcount", "zrange", "rpush", "lrange", "llen"),
 )
-_DRAINING = ("xadd", "xread", "xdel", "xlen", "xrange", "xtrim", "incr")
+_DRAINING = (
+    *("xadd", "xread", "xdel", "xlen", "xrange", "xtrim", "incr"),
+    *("xreadgroup", "xautoclaim", "xclaim", "xack", "xgroup|create"),
+)
 _LOOKING = ("scan", "info", "bgrewriteaof")
 _ROOM = "info|memory"
 """Documents are accepted only if Redis has room for them."""

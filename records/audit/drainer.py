@@ -1,4 +1,8 @@
-"""The drainer: moves each ended request from the outbox to the audit tables exactly once, despite kills at any time."""
+"""The drainer: moves each ended request from the outbox to the audit tables exactly once, despite kills at any time.
+
+Drainers share the outbox as a consumer group of Redis, so each takes other entries.  The group only divides the work: an entry that two
+drainers take is still written once.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import random
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Any
 
@@ -32,6 +37,12 @@ GATHER_S = 0.2
 """The pause after a batch that was not full, so that one transaction serves many requests."""
 BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 10.0
 
+GROUP = "drainers"
+CONSUMER = "drainer"
+"""All drainers have one name in the group, since a name of each process would stay in Redis for ever."""
+LOST_AFTER_MS = 2_000
+"""Another drainer takes an entry that was not written for so long: the first one was killed, or hangs."""
+
 CALLBACKS_KEPT = 10_000
 """Maximum number of ends whose callbacks wait while the broker is away."""
 
@@ -46,7 +57,7 @@ Fields = Mapping[bytes | str, bytes | str]
 
 
 class Drainer(Duty):
-    """Moves ended requests from the outbox to SQL; any number of drainers may run at once.
+    """Moves ended requests from the outbox to SQL; any number of drainers may run at once, and share the work.
 
     `engine` comes from `records.database.open_database`, its schema from `records.database.upgrade`.  Texts of questions,
     filters and tags are written only with `keep_texts`; without, questions are hashed under `hash_key` (None: a key of this
@@ -95,10 +106,22 @@ class Drainer(Duty):
 
         Raises the errors of SQLAlchemy and redis when the database or Redis is not available; nothing is lost then.
         """
+        entries = self._take(timeout_ms)
+        ids = [entry for entry, _ in entries]
+        if ids:
+            try:
+                self._move(entries)
+                self._redis.xack(OUTBOX, GROUP, *ids)
+            except Exception:
+                with suppress(redis.RedisError):
+                    self._redis.xclaim(OUTBOX, GROUP, CONSUMER, 0, ids, idle=LOST_AFTER_MS, justid=True)
+                raise
+        return len(entries)
+
+    def _move(self, entries: Sequence[tuple[bytes | str, Fields]]) -> None:
         batch: dict[bytes | str, Rows] = {}
         ended: dict[bytes | str, Ended] = {}
         wrong: dict[bytes | str, tuple[Fields, str]] = {}
-        entries = self._read(timeout_ms)
         for entry, fields in entries:
             try:
                 ended[entry] = parse(fields)
@@ -112,18 +135,25 @@ class Drainer(Duty):
             self._on_written([ended[entry] for entry in written])
         if wrong:
             self._set_aside(wrong)
-        return len(entries)
 
-    def _read(self, timeout_ms: int) -> list[tuple[bytes | str, Fields]]:
-        # Written entries leave the stream, so it always starts with the next one.
-        streams: Any = self._redis.xread(
-            {OUTBOX: "0-0"}, count=self._batch, block=self._patience_ms(timeout_ms)
-        )
+    def _take(self, timeout_ms: int) -> list[tuple[bytes | str, Fields]]:
+        """Entries that are lost, or else entries that no drainer has taken."""
+        try:
+            lost: Any = self._redis.xautoclaim(OUTBOX, GROUP, CONSUMER, LOST_AFTER_MS, count=self._batch)
+            if lost[1]:
+                return list(lost[1])
+            streams: Any = self._redis.xreadgroup(
+                GROUP, CONSUMER, {OUTBOX: ">"}, count=self._batch, block=self._patience_ms(timeout_ms)
+            )
+        except redis.ResponseError as error:
+            if not str(error).startswith("NOGROUP"):
+                raise
+            self._scripts.run("make_group", [OUTBOX], [GROUP])
+            return self._take(timeout_ms)
         if not streams:
             return []
         # RESP3 returns a dict, with one more level of lists.
-        entries = next(iter(streams.values()))[0] if isinstance(streams, dict) else streams[0][1]
-        return list(entries)
+        return list(next(iter(streams.values()))[0] if isinstance(streams, dict) else streams[0][1])
 
     def _patience_ms(self, timeout_ms: int) -> int:
         """The time to block: less than the client's socket timeout, and not 0, which means for ever."""

@@ -16,7 +16,7 @@ from sqlalchemy import Engine, func, select
 
 from models.audit_tables import BranchRow, HitRow, QuestionRow
 from models.shadow_ids import shadow_id
-from records.audit.drainer import LONGEST_BACK_OFF_S, Drainer, back_off_s
+from records.audit.drainer import GROUP, LONGEST_BACK_OFF_S, Drainer, back_off_s
 from records.audit.outbox import UNREADABLE, Ended, outbox_state
 from records.audit.queries import show
 from tests.support.ledger.audit_entries import ACCEPTED_AT_MS, make_answer, make_request, put, whole_entry
@@ -92,25 +92,54 @@ def interrupted(redis_server: RedisServer) -> Iterator[Interrupted]:
         yield client
 
 
-def test_of_two_drainers_that_read_the_same_entries_only_the_one_that_inserts_a_request_reports_it(
-    redis_client: Redis, interrupted: Interrupted, engine: Engine
-) -> None:
-    """Two drainers run while a deploy replaces one sweeper by another."""
-    reported: list[tuple[str, str]] = []
+@pytest.fixture
+def nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a drainer has taken counts as lost at once."""
+    monkeypatch.setattr("records.audit.drainer.LOST_AFTER_MS", 0)
 
-    def drainer(name: str, client: Redis) -> Drainer:
+
+class Reporting(Drainer):
+    """Reports what it inserts to `reported`, under its name."""
+
+    def __init__(
+        self, client: Redis, engine: Engine, reported: list[tuple[str, str]], name: str, batch: int = 64
+    ) -> None:
         def report(ended: Sequence[Ended]) -> None:
             reported.extend((name, one.request_id) for one in ended)
 
-        return Drainer(client, engine, keep_texts=True, on_written=report)
+        super().__init__(client, engine, keep_texts=True, batch=batch, on_written=report)
 
-    def second() -> None:
+
+def test_drainers_share_the_entries(redis_client: Redis, interrupted: Interrupted, engine: Engine) -> None:
+    """The second one drains while the first one has a batch."""
+    reported: list[tuple[str, str]] = []
+    second = Reporting(redis_client, engine, reported, "second", batch=2)
+
+    def drain() -> None:
+        assert [second.drain_once(1) for _ in range(2)] == [1, 0]
+
+    put(redis_client, *(whole_entry(make_request(request_id=name)) for name in "abc"))
+    interrupted.meanwhile = drain
+    assert Reporting(interrupted, engine, reported, "first", batch=2).drain_once(1) == 2
+    assert sorted(reported) == [("first", "a"), ("first", "b"), ("second", "c")]
+    assert (count(engine), redis_client.xlen(OUTBOX)) == (3, 0)
+    assert redis_client.xpending(OUTBOX, GROUP)["pending"] == 0
+
+
+@pytest.mark.usefixtures("nothing_is_waited_for")
+def test_of_two_drainers_that_take_the_same_entries_only_the_one_that_inserts_a_request_reports_it(
+    redis_client: Redis, interrupted: Interrupted, engine: Engine
+) -> None:
+    reported: list[tuple[str, str]] = []
+    second = Reporting(redis_client, engine, reported, "second")
+
+    def drain() -> None:
         put(redis_client, whole_entry(make_request(request_id="c")))
-        assert drainer("second", redis_client).drain_once(1) == 3
+        assert [second.drain_once(1) for _ in range(2)] == [2, 1]
 
     put(redis_client, *(whole_entry(make_request(request_id=name)) for name in "ab"))
-    interrupted.meanwhile = second
-    assert drainer("first", interrupted).drain_once(1) == 2
+    interrupted.meanwhile = drain
+    assert Reporting(interrupted, engine, reported, "first").drain_once(1) == 2
     assert sorted(reported) == [("first", "a"), ("first", "b"), ("second", "c")]
     assert (count(engine), redis_client.xlen(OUTBOX)) == (3, 0)
 
@@ -122,6 +151,7 @@ def test_a_request_that_ended_twice_is_reported_once(redis_client: Redis, engine
     assert [(one.request_id, one.by) for one in reported] == [("twice", "fusion")]
 
 
+@pytest.mark.usefixtures("nothing_is_waited_for")
 def test_a_callback_is_passed_on_by_another_drainer_if_the_first_dies_after_its_commit(
     redis_client: Redis, interrupted: Interrupted, engine: Engine
 ) -> None:
