@@ -26,7 +26,7 @@ from tests.bench.installation import NAMESPACE, measured_installation
 from tests.bench.latency import wait_for_audit
 from tests.bench.no_op import PIPELINE_FILE
 from tests.bench.timing import Variant, compare
-from tests.bench.variants import SWEEPER, TIMEOUT_S, ChordPath
+from tests.bench.variants import BESIDE_WORKERS, TIMEOUT_S, ChordPath
 
 DOCUMENTS, QUESTIONS = 300, 100
 WITHOUT = "rrf"
@@ -95,7 +95,7 @@ def main(questions: int, documents: int, *names: str) -> None:
                     ]
 
                 settle = partial(wait_for_audit, resources.redis)
-                return Variant(configuration, ask, (*measured.layout, SWEEPER), settle=settle)
+                return Variant(configuration, ask, (*measured.layout, *BESIDE_WORKERS), settle=settle)
 
             runs = compare(
                 [variant(name) for name in (WITHOUT, *chosen)],

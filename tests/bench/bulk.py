@@ -18,7 +18,7 @@ from tasks.wiring.resources import Resources
 from tests.bench.installation import NAMESPACE, Measured, questions_about
 from tests.bench.plain_chord import answer_in_process
 from tests.bench.timing import ROUNDS, WARMING, Ask, Variant, ask_all, compare
-from tests.bench.variants import SWEEPER, TIMEOUT_S, ChordPath
+from tests.bench.variants import BESIDE_WORKERS, TIMEOUT_S, ChordPath
 
 BESIDE = 30
 """Lines of the job beside which requests are measured, for each request; it is cancelled afterwards."""
@@ -49,7 +49,7 @@ def measure(measured: Measured, questions: int, requests: int) -> dict[str, Any]
     """Questions a second of a job and of one process; and requests, one at a time, alone and beside a job."""
     resources, client = measured.resources, Chorale(measured.resources.redis_url)
     texts = many_questions(measured.corpus, questions + requests)
-    workers = (*measured.layout, SWEEPER)
+    workers = (*measured.layout, *BESIDE_WORKERS)
     measured.progress("loading the models")
     ask = ChordPath(
         make_app(resources), resources, {"namespace": NAMESPACE, "cache": "bypass", "timeout_s": TIMEOUT_S}

@@ -11,7 +11,7 @@ from chorale_client.answer import Answer
 from tests.bench.installation import NAMESPACE, Measured
 from tests.bench.latency import wait_for_audit
 from tests.bench.timing import Variant, complete
-from tests.bench.variants import SWEEPER, TIMEOUT_S
+from tests.bench.variants import BESIDE_WORKERS, TIMEOUT_S
 
 
 def make_variants(cells: Sequence[Measured]) -> list[Variant]:
@@ -30,7 +30,7 @@ def make_variants(cells: Sequence[Measured]) -> list[Variant]:
             for cell in used:
                 wait_for_audit(cell.resources.redis)
 
-        names = [f"{n} {name}" for n, cell in enumerate(used) for name in (*cell.layout, SWEEPER)]
+        names = [f"{n} {name}" for n, cell in enumerate(used) for name in (*cell.layout, *BESIDE_WORKERS)]
         return Variant(f"{count} of {len(cells)} cells", ask, tuple(names), settle=settle)
 
     return [variant(count) for count in range(1, len(cells) + 1)]

@@ -16,7 +16,7 @@ from models.errors import ServiceError
 from tasks.wiring.resources import Resources
 from tests.bench.latency import wait_for_audit
 from tests.bench.timing import Hung, Variant, complete
-from tests.bench.variants import SWEEPER, TIMEOUT_S
+from tests.bench.variants import BESIDE_WORKERS, TIMEOUT_S
 
 SERVER = "http"
 
@@ -50,7 +50,7 @@ def make_variants(
 ) -> list[Variant]:
     """`options` go with every request; `workers` are the processes that answer."""
     options = {**options, "timeout_s": TIMEOUT_S, "rerank": "off", "cache": "bypass"}
-    client, running = Chorale(resources.redis_url), (*workers, SWEEPER)
+    client, running = Chorale(resources.redis_url), (*workers, *BESIDE_WORKERS)
     settle = partial(wait_for_audit, resources.redis)
 
     def ask(text: str) -> Answer:

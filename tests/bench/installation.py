@@ -31,7 +31,7 @@ from tasks.wiring.resources import Resources
 from tests.bench.no_op import KINDS, PIPELINE_FILE
 from tests.bench.python_docs import SOURCE, python_docs
 from tests.bench.timing import ROUNDS
-from tests.bench.variants import IDLE_BESIDE, PLAIN_WORKERS, ROLES, SWEEPER, Layout
+from tests.bench.variants import BESIDE_WORKERS, IDLE_BESIDE, PLAIN_WORKERS, ROLES, Layout
 
 WORDS = 9
 """About as many as people type, and enough for the texts to differ."""
@@ -125,7 +125,8 @@ def _workers(layout: Layout, plain: bool, environment: Mapping[str, str]) -> lis
         for name in PLAIN_WORKERS
         if plain
     ]
-    return [*ours, child(SWEEPER, "tests.bench.worker", SWEEPER), *theirs]
+    beside = [child(name, "tests.bench.worker", name) for name in BESIDE_WORKERS]
+    return [*ours, *beside, *theirs]
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ TIMEOUT_S = 30.0
 """Long, so that no request ends early: what is measured is how long it takes."""
 IDLE_BESIDE = {"bm25": "noop_a", "vector": "noop_b", "hyde": "noop_c"}
 """The branches, each with the branch without work that its worker serves as well."""
-SWEEPER = "sweeper"
+BESIDE_WORKERS = ("sweeper", "drainer")
+"""Processes of `chorale sweeper`, with `--only sweep` and `--only drain`."""
 ROLES = (*IDLE_BESIDE, "fusion")
 PLAIN_WORKERS = tuple(f"plain-{name}" for name in ROLES)
 Layout = Mapping[str, Sequence[str]]
@@ -67,7 +68,7 @@ Layout = Mapping[str, Sequence[str]]
 
 def make_variants(resources: Resources, options: Mapping[str, Any], layout: Layout) -> list[Variant]:
     """`options` go with every request."""
-    workers = (*layout, SWEEPER)
+    workers = (*layout, *BESIDE_WORKERS)
     app = make_app(resources)
     # Reranking fills its budget whatever carries the request.
     options = {**options, "timeout_s": TIMEOUT_S, "rerank": "off"}

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.worker NAME [QUEUE...]`: the product's worker, or its sweeper if no queue is named.
+"""`python -m tests.bench.worker NAME [QUEUE...]`: the product's worker, or its sweeper or drainer if no queue is named.
 
 Both also know the kind of branch that does no work.
 """
@@ -17,4 +17,4 @@ if __name__ == "__main__":
     if queues:
         run_worker(queues, name=name, kinds=no_op.KINDS)
     else:
-        run(name=name, kinds=no_op.KINDS)
+        run(name=name, only="drain" if name == "drainer" else "sweep", kinds=no_op.KINDS)

@@ -57,7 +57,16 @@ def test_growth_has_a_row_for_each_number_in_flight_with_processor_time_of_each_
     assert rows == [(1_000, 1, 1), (1_000, 1, 4)]
     for run in runs:
         assert (run["p50_ms"] > 0, run["hung"]) == (True, 0)
-        assert run["cpu_ms"].keys() == {"bm25", "vector", "hyde", "fusion", "sweeper", "redis", "caller"}
+        assert run["cpu_ms"].keys() == {
+            "bm25",
+            "vector",
+            "hyde",
+            "fusion",
+            "sweeper",
+            "drainer",
+            "redis",
+            "caller",
+        }
 
 
 def test_one_cell_and_two_answer_the_same_questions(tmp_path: Path) -> None:
