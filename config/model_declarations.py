@@ -57,7 +57,7 @@ class EncoderDeclaration(Declared):
     """`onnx`: the BERT family, and models with an ONNX file; `sentence_transformers`: any model (needs `make torch`)."""
     model: str = Field(min_length=1)
     """A name on the Hugging Face hub, or a folder."""
-    revision: str | None = Field(None, pattern=r"^\w[\w./-]{0,127}$")
+    revision: str | None = Field(None, max_length=128, pattern=r"^\w[\w./-]*$")
     """Commit, tag or branch of a model on the hub; None: `main`."""
     question_prompt: str | None = Field(None, max_length=1_000)
     """Stands before each question; None: what a known model needs (`chorale models`), else what its folder says."""
@@ -128,7 +128,7 @@ class RerankerDeclaration(Declared):
     name: str
     model: str = Field(min_length=1)
     """A sentence-transformers CrossEncoder: a name on the Hugging Face hub, or a folder."""
-    revision: str | None = Field(None, pattern=r"^\w[\w./-]{0,127}$")
+    revision: str | None = Field(None, max_length=128, pattern=r"^\w[\w./-]*$")
     """Commit, tag or branch of a model on the hub; None: `main`."""
     backend: Literal["onnx", "sentence_transformers", "endpoint"] = "onnx"
     """`onnx`: the BERT family, without PyTorch; `sentence_transformers`: any (needs `make torch`); `endpoint`: a server."""

@@ -108,7 +108,7 @@ class Settings(BaseModel):
     embedder: str = Field("sentence-transformers/all-MiniLM-L6-v2", min_length=1)
     """The model that turns texts into vectors: a name on the Hugging Face hub, or a folder. A namespace
     refuses another model until it is rebuilt."""
-    embedder_revision: str | None = Field(None, pattern=r"^\w[\w./-]{0,127}$")
+    embedder_revision: str | None = Field(None, max_length=128, pattern=r"^\w[\w./-]*$")
     """Commit, tag or branch of an embedder on the hub. Files that change later are refused
     (`home/model_hashes`). Not set: `main`; for the default embedder its installed package."""
     pickled_weights: bool = False

@@ -76,3 +76,33 @@ def test_an_expression_that_takes_the_cube_of_the_length_is_noticed() -> None:
     cubic = r'([\w!#]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s,;"]*))?\s*(?:;[^,]*)?(?:,|$)'
     with pytest.raises(AssertionError):
         reads_quickly("this file", cubic)
+
+
+MOST_COPIES = 8
+
+
+def copies(parsed: object, times: int = 1) -> int:
+    """How often the compiled expression has one Unicode class, at most: an automaton copies what it counts."""
+    match parsed:
+        case (parser.MAX_REPEAT, (_, most, inside)):
+            return copies(inside, 1 if most == parser.MAXREPEAT else times * most)
+        case (parser.CATEGORY, _):
+            return times
+        case list() | tuple() | parser.SubPattern():
+            return max((copies(part, times) for part in parsed), default=0)
+    return 0
+
+
+def test_no_declared_pattern_copies_a_unicode_class_many_times() -> None:
+    """pydantic compiles it in each process that starts: 127 copies of one class took nearly a tenth of a command's time."""
+    declared = [
+        keyword.value.value
+        for file in PRODUCT
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "pattern" and isinstance(keyword.value, ast.Constant)
+    ]
+    assert copies(parser.parse(r"^\w[\w./-]{0,127}$")) == 127
+    assert len(declared) > 5
+    assert [pattern for pattern in declared if copies(parser.parse(pattern)) > MOST_COPIES] == []
