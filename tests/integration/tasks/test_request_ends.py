@@ -211,7 +211,8 @@ def test_a_drainer_that_dies_before_it_passes_the_end_on_does_so_at_its_next_sta
         here.ended(on_end=TOLD)
     assert here.waiting() == (1, 0)
 
-    Drainer(here.redis, here.engine, keep_texts=True).drain_once(1)
+    next_drainer = Drainer(here.redis, here.engine, keep_texts=True)
+    until(lambda: next_drainer.drain_once(1) == 1)
     assert here.waiting() == (0, 1)
 
 
