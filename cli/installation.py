@@ -171,8 +171,7 @@ def upgraded_database(settings: Settings, of: str, unavailable: type[ServiceErro
     """
     from sqlalchemy.exc import SQLAlchemyError
 
-    from records.audit.drainer import cause
-    from records.database import upgrade
+    from records.database import cause, upgrade
 
     url = settings.audit_database_url
     try:

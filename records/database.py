@@ -99,6 +99,12 @@ def to_text(value: Any) -> str:
     return to_json(value, inf_nan_mode="null").decode()
 
 
+def cause(error: Exception) -> str:
+    """The first line of the database's message; later lines contain the statement and values."""
+    original = getattr(error, "orig", None) or error
+    return f"{type(original).__name__}: {str(original).partition(chr(10))[0]}"[:500]
+
+
 def _declared() -> Sequence[MetaData]:
     # The mapper of the audit tables takes longer to import than most commands run.
     from models.audit_tables import AuditTable

@@ -258,8 +258,7 @@ def trail() -> Iterator[Engine]:
     """The audit database; raises ServiceError if there is none with this version's schema."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from records.audit.drainer import cause
-    from records.database import SCHEMA, database_url, open_database, trail_file
+    from records.database import SCHEMA, cause, database_url, open_database, trail_file
 
     url = database_url(find_installation().settings.audit_database_url)
     address = url.render_as_string()

@@ -191,7 +191,9 @@ def _id_in(key: str) -> str:
 def _open() -> closing[KeyStore]:
     from records.keys.key_store import KeyStore, KeysUnavailable
 
-    return closing(KeyStore(upgraded_database(find_installation().settings, "keys", KeysUnavailable)))
+    return closing(
+        KeyStore(upgraded_database(find_installation(has_structlog=False).settings, "keys", KeysUnavailable))
+    )
 
 
 def _fields(key: Key, now_ms: int) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from cli.installation import Installation
 from models.audit_tables import RequestRow
 from monitoring.checks import Finding
-from records.audit.drainer import cause
-from records.database import SCHEMA, database_url, open_database, trail_file
+from records.database import SCHEMA, cause, database_url, open_database, trail_file
 
 TAKE_A_LOCK = {
     "sqlite": "BEGIN IMMEDIATE",

@@ -23,9 +23,9 @@ from models.batching import in_batches
 from models.duty import Duty
 from models.installation_tables import feedback_table
 from models.shadow_ids import shadow_id
-from records.audit.drainer import cause
 from records.audit.outbox import UNREADABLE, named, request_of
 from records.audit.rows import column_of
+from records.database import cause
 
 ROWS_AT_ONCE = 500
 """Requests in one transaction; drainers can write between two transactions."""

@@ -25,7 +25,7 @@ from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
 from models.duty import Duty
 from records.audit.outbox import KEPT_ASIDE, UNREADABLE, Ended, Unreadable, audit_scripts, parse
 from records.audit.rows import Row, Rows, keeps_hits, rows_of
-from records.database import to_text
+from records.database import cause, to_text
 
 INSERTS: dict[str, Callable[..., sqlite.Insert | postgresql.Insert]] = {
     "sqlite": sqlite.insert,
@@ -266,12 +266,6 @@ def is_about_values(error: Exception) -> bool:
         return isinstance(error, DataError | IntegrityError)
     # The driver cannot bind the value: an integer beyond 64 bits, a lone surrogate.
     return isinstance(error, StatementError | ValueError | TypeError | OverflowError)
-
-
-def cause(error: Exception) -> str:
-    """The first line of the database's message; later lines contain the statement and values."""
-    original = getattr(error, "orig", None) or error
-    return f"{type(original).__name__}: {str(original).partition(chr(10))[0]}"[:500]
 
 
 def back_off_s(failures: int) -> float:

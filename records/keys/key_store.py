@@ -23,8 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from models.errors import ServiceError, WrongDeclaration
 from models.installation_tables import key_table as keys
-from records.audit.drainer import cause
-from records.database import open_database
+from records.database import cause, open_database
 from records.keys.grant import SCOPES, Grant
 
 _ID_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"

@@ -22,7 +22,7 @@ from models.duty import Duty
 from models.errors import ServiceError
 from models.installation_tables import rule_table as table
 from models.rules import Rules
-from records.audit.drainer import cause
+from records.database import cause
 
 KEPT = 1_000
 """Changes of a namespace that are kept."""

@@ -14,6 +14,8 @@ UNNEEDED = {
     "env": f"celery kombu sqlalchemy structlog {MODELS}",
     "status": f"celery kombu sqlalchemy structlog {MODELS}",
     "namespaces list": f"alembic celery kombu sqlalchemy structlog {MODELS}",
+    "keys list": f"alembic celery kombu sqlalchemy.dialects.postgresql sqlalchemy.orm structlog {MODELS}",
+    "rules get default": f"alembic celery kombu sqlalchemy.dialects.postgresql sqlalchemy.orm {MODELS}",
     "jobs list": f"alembic celery kombu rich.progress sqlalchemy.dialects.postgresql structlog {MODELS}",
 }
 """Modules that a command does not import, by its words."""
