@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from base64 import b64decode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from celery import Celery, signals
 from celery.exceptions import WorkerShutdown, WorkerTerminate
 from celery.worker import state
 from chorale_client.keys import READY
+from chorale_client.sans_io import PASSING
 from chorale_client.wire_names import QUEUE_FUSION
 from kombu.utils.json import dumps
 from pydantic_core import from_json
@@ -187,6 +188,11 @@ class BatchConsumer:
                 # Those that had been reported already are duplicates, which nobody waits for.
                 self._put_back([(message.payload, message.queue) for message in messages])
                 raise
+            except PASSING as error:
+                # A failover may outlast the attempts to report.  Any worker searches the parts again; what was reported counts once.
+                log.warning("batch goes back", messages=len(messages), error=str(error))
+                with suppress(RedisError):
+                    self._put_back([(message.payload, message.queue) for message in messages])
             except BaseException as error:  # foreign code may raise SystemExit
                 log.exception("batch failed", messages=len(messages))
                 for message in messages:

@@ -14,6 +14,7 @@ from redis.exceptions import ConnectionError
 
 from ledger.redis import RedisLedger
 from records.audit.outbox import Ended, parse
+from tasks.celery_internals import result_backend
 from tasks.celery_internals.batch_consumer import BatchConsumer
 from tasks.request.batch import make_intake
 from tests.support.pipelines.one_process import OneProcess
@@ -130,6 +131,29 @@ def test_a_request_whose_end_fails_is_reported_and_fused_by_the_next_message(
     request_id = submitted(here)
     intake.take_waiting(refused)
     assert sorted(reported[: len(BRANCHES)]) == sorted(BRANCHES)
+    answer = answered(here, intake, request_id)
+    assert (answer.status, answer.degraded) == ("complete", ())
+
+
+def test_parts_whose_reports_a_failover_outlasts_are_searched_again(
+    here: OneProcess, intake: BatchConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = ["the primary"]
+
+    def failing(call: Callable[..., Any]) -> Callable[..., Any]:
+        def made(*given: Any, **named: Any) -> Any:
+            if away:
+                raise ConnectionError(away[0])
+            return call(*given, **named)
+
+        return made
+
+    monkeypatch.setattr(result_backend, "REPORT_FOR_S", 0.1)
+    for name in ("finish_all", "report_and_join", "report_all"):
+        monkeypatch.setattr(RedisLedger, name, failing(getattr(RedisLedger, name)))
+    request_id = submitted(here)
+    intake.take_waiting(refused)
+    away.clear()
     answer = answered(here, intake, request_id)
     assert (answer.status, answer.degraded) == ("complete", ())
 
