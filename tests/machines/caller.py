@@ -58,30 +58,39 @@ class _Program:
 
 
 class Caller(_Program):
-    """A program that asks questions until the block ends, or `most` times, and then waits for the last answer."""
+    """A program that asks questions until the block ends, or `most` times, and then waits for the last answer.
+
+    It sends at most `per_second` requests, of which at most `in_flight` run at a time; `limits_s` are their time limits, in turns.
+    """
 
     def __init__(
         self,
         enter: Sequence[str],
         redis_url: str,
-        *,
         per_second: float,
-        timeout_s: float,
-        most: int = 1_000_000,
+        most: int,
+        in_flight: int,
+        limits_s: Sequence[float],
     ) -> None:
-        super().__init__(enter, redis_url, "asking", per_second, timeout_s, most)
+        super().__init__(enter, redis_url, "asking", per_second, most, in_flight, *limits_s)
 
     @property
     def asked(self) -> list[Asked]:
         return [Asked(**json.loads(line)) for line in self.lines]
 
-    def outcomes(self) -> Counter[str]:
-        return Counter(one.outcome for one in self.asked)
+    def outcomes(self, *, timeout_s: float | None = None) -> Counter[str]:
+        """How the requests ended; with `timeout_s` only those of this time limit."""
+        return Counter(one.outcome for one in self.asked if timeout_s in (None, one.timeout_s))
 
     def lateness(self) -> str:
-        """How late the last answers came: a record, since a busy machine makes any of them late."""
-        late_s = sorted(one.late_s for one in self.asked)
-        return f"{len(late_s)} requests; seconds after the deadline: median {median(late_s):.2f}, longest {late_s[-1]:.2f}"
+        """A record of a run."""
+        passed = [one for one in self.asked if one.late_s > 0]
+        longest_s = max((one.late_s for one in passed), default=0.0)
+        starved_s = median(one.starved_s for one in passed or self.asked)
+        return (
+            f"{len(self.asked)} requests; {len(passed)} ended after their deadline, the last one {longest_s:.3f} s after it; "
+            f"the median of them waited {starved_s:.3f} s for a processor"
+        )
 
 
 class Sender(_Program):
