@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
 from itertools import count
@@ -122,7 +122,7 @@ def spent_ms(pid: int, connection: HTTPConnection, key: str, searches: int) -> f
     return (cpu_ms(pid) - before_ms) / searches
 
 
-def main(rounds: int = 100, searches: int = 30, *folders: str) -> None:
+def main(rounds: int = 100, searches: int = 30, *, folders: Sequence[str] = ()) -> None:
     checkouts = [Path(folder) for folder in folders] or [ROOT]
     others = {name: value for name, value in os.environ.items() if not name.startswith("CHORALE_")}
     with ExitStack() as stack:
@@ -151,4 +151,4 @@ def main(rounds: int = 100, searches: int = 30, *folders: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]), *sys.argv[3:])
+    main(*map(int, sys.argv[1:3]), folders=sys.argv[3:])
