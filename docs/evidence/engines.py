@@ -1,9 +1,9 @@
-"""What each engine costs for one collection: `python -m docs.evidence.engines FOLDER [--split test] [--limit 300] [--pids STORE=PID ...]`.
+"""What each engine costs for one collection: `python -m docs.evidence.engines FOLDER [--split test] [--limit N] [--pids STORE=PID ...]`.
 
-Indexes a judged collection (BEIR layout) into the first store of the pipeline file, and moves it to each of the stores in turn, so
-that all have the same passages and vectors.  For each store it says how fast it took them (with the comparison at the end), and nDCG@10 of the
-branches `bm25` and `vector` and of the configurations `rrf` and `scores`.  Then all stores have the collection, and are searched in
-turns.  `--pids` names processes whose time, with that of their children, is added to the client's.  The settings of `chorale` apply.
+Indexes a judged collection (BEIR layout) into the first store of the pipeline file, and moves it to one store more at a time, so
+that all have the same passages and vectors.  Says how long each took to write them (with the comparison of all at the end).  Then the
+stores are searched in turns; for words and for vectors it says how long a search took, and nDCG@10.  `--pids` names processes
+whose processor time, with that of their children, is added to the client's, and whose memory is told.  The settings of `chorale` apply.
 """
 
 from __future__ import annotations
@@ -12,23 +12,21 @@ import argparse
 import os
 import sys
 import time
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from statistics import median
 
 import psutil
 
 from cli.commands.evaluate import index_collection
-from cli.local.measured_pipeline import measured_pipeline
 from cli.terminal import stderr
 from config.settings import load_settings
-from evaluation.judged.collection import read_collection
-from evaluation.judged.run import evaluate, runs_of
+from evaluation.judged.collection import Collection, read_collection
+from evaluation.judged.metrics import measure
 from models.batching import in_batches
+from models.hits import Ranking
 from search.protocol import Search
 from tasks.indexing.moving import move_namespace
 from tasks.indexing.namespace_writer import create_namespace
@@ -38,96 +36,105 @@ from tasks.wiring.resources import Resources
 DEPTH = 100
 TURN = 20
 """The number of questions that one store answers before the next store has its turn."""
-MEASURED = ("bm25", "vector", "rrf", "scores")
+
+Branch = tuple[str, str]
+"""A store, and `words` or `vectors`."""
+Answer = Callable[[int], list[Ranking]]
+
+
+def processes(pid: int | None) -> list[psutil.Process]:
+    """The process and its children."""
+    if pid is None:
+        return []
+    server = psutil.Process(pid)
+    return [server, *server.children(recursive=True)]
 
 
 def spent_s(pid: int | None) -> float:
     """Processor seconds of this process, and of `pid` with its children."""
     total = time.process_time()
-    if pid is not None:
-        server = psutil.Process(pid)
-        for process in (server, *server.children(recursive=True)):
-            with suppress(psutil.NoSuchProcess):
-                total += sum(process.cpu_times()[:4])
+    for process in processes(pid):
+        with suppress(psutil.NoSuchProcess):
+            total += sum(process.cpu_times()[:4])
     return total
 
 
-def search_in_turns(
-    resources: Resources, names: Sequence[str], namespace: str, texts: Sequence[str], pids: Mapping[str, int]
-) -> None:
-    """Prints the median of the wall times of each store's searches, and the mean of their processor times."""
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}; load {os.getloadavg()[0]:.0f}\n")
+    sys.stdout.flush()
+
+
+def searches(resources: Resources, names: Sequence[str], collection: Collection) -> dict[Branch, Answer]:
+    """What each store answers to the words and to the vector of a question, by the question's place."""
+    namespace, texts = collection.namespace, list(collection.questions.values())
     vectors = resources.encoder.embedder.questions.embed_questions(texts)
     search = Search(DEPTH, timeout_s=60.0, generation=resources.writing_store.generation(namespace))
 
-    def search_text(name: str, row: int) -> object:
-        return resources.store(name).search_text(namespace, [texts[row]], search)
+    def of(name: str) -> dict[Branch, Answer]:
+        store = resources.store(name)
+        store.warm(namespace)
+        return {
+            (name, "words"): lambda row: store.search_text(namespace, [texts[row]], search),
+            (name, "vectors"): lambda row: store.search_vectors(namespace, vectors[row : row + 1], search),
+        }
 
-    def search_vectors(name: str, row: int) -> object:
-        return resources.store(name).search_vectors(namespace, vectors[row : row + 1], search)
+    return {what: answer for name in names for what, answer in of(name).items()}
 
-    searched = [
-        (name, what, call)
-        for name in names
-        for what, call in (("words", search_text), ("vectors", search_vectors))
-    ]
-    walls_s = defaultdict[tuple[str, str], list[float]](list)
-    busy_s = Counter[tuple[str, str]]()
-    for name, _, call in searched:
-        resources.store(name).warm(namespace)
-        call(name, 0)
-    for rows in in_batches(range(len(texts)), TURN):
-        for name, what, call in searched:
-            busy_began_s = spent_s(pids.get(name))
+
+def search_in_turns(answers: dict[Branch, Answer], collection: Collection, pids: dict[str, int]) -> None:
+    """Prints the median of the wall times of each store's searches, the mean of their processor times, and nDCG@10."""
+    ids = list(collection.questions)
+    walls_s = defaultdict[Branch, list[float]](list)
+    busy_s = defaultdict[Branch, float](float)
+    found = defaultdict[Branch, dict[str, list[str]]](dict)
+    for answer in answers.values():
+        answer(0)
+    for rows in in_batches(range(len(ids)), TURN):
+        for branch, answer in answers.items():
+            busy_began_s = spent_s(pids.get(branch[0]))
             for row in rows:
                 began_s = time.perf_counter()
-                call(name, row)
-                walls_s[name, what].append(time.perf_counter() - began_s)
-            busy_s[name, what] += spent_s(pids.get(name)) - busy_began_s
-    for name, what, _ in searched:
-        p50_ms, busy_ms = median(walls_s[name, what]) * 1000, busy_s[name, what] / len(texts) * 1000
-        sys.stdout.write(f"{name}, {what}: p50 {p50_ms:.1f} ms, busy {busy_ms:.1f} ms\n")
-    sys.stdout.write(f"load {os.getloadavg()[0]:.0f}\n")
+                [ranking] = answer(row)
+                walls_s[branch].append(time.perf_counter() - began_s)
+                found[branch][ids[row]] = list(dict.fromkeys(hit.document_id for hit in ranking.hits))
+            busy_s[branch] += spent_s(pids.get(branch[0])) - busy_began_s
+    for branch in answers:
+        p50_ms, busy_ms = median(walls_s[branch]) * 1000, busy_s[branch] / len(ids) * 1000
+        ndcg = measure(collection.judgements, found[branch])["ndcg@10"]
+        say(f"{', '.join(branch)}: p50 {p50_ms:.1f} ms, busy {busy_ms:.1f} ms, nDCG@10 {ndcg:.4f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--split", default="test")
-    parser.add_argument("--limit", type=int, default=300)
+    parser.add_argument("--limit", type=int)
     parser.add_argument("--pids", nargs="*", default=[])
     given = parser.parse_args()
     pids = {name: int(pid) for name, _, pid in (pair.partition("=") for pair in given.pids)}
-    collection = read_collection(given.folder, given.split)
-    questions = dict(islice(collection.questions.items(), given.limit))
-    judgements = {id_: collection.judgements[id_] for id_ in questions}
-    collection = replace(collection, questions=questions, judgements=judgements)
-    namespace, texts = collection.namespace, list(collection.questions.values())
+    collection = read_collection(given.folder, given.split).limited(given.limit)
     settings = load_settings()
-    pipeline = load_pipeline(settings.pipeline_file)
-    runs = [run for run in runs_of(pipeline) if run.name in MEASURED]
-    with measured_pipeline(settings, pipeline) as running:
-        resources = running.resources
-        first, *others = resources.written_stores
-        create_namespace(resources, namespace)
-        move_namespace(resources, namespace, [first])
-        documents = index_collection(collection, resources, stderr())
-        # The first store comes last, so that it is measured like the others.
-        for name in (*others, first):
-            pid = pids.get(name)
-            began_s, busy_s = time.monotonic(), spent_s(pid)
-            move_namespace(resources, namespace, [name])
-            wall_s, busy_s = time.monotonic() - began_s, spent_s(pid) - busy_s
-            sys.stdout.write(
-                f"{name}: {documents} documents in {wall_s:.1f} s, {documents / wall_s:.0f}/s; busy {busy_s:.1f} s; "
-                f"load {os.getloadavg()[0]:.0f}\n"
-            )
-            judged = evaluate(collection, runs=runs, documents=documents, ask=running.client.ask)
-            for run, figures in judged.figures.items():
-                sys.stdout.write(f"  nDCG@10 {run}: {figures['ndcg@10']:.4f}\n")
-            sys.stdout.write(f"  faults: {dict(judged.faults) or 'none'}\n")
-            sys.stdout.flush()
-        move_namespace(resources, namespace, [first, *others])
-        search_in_turns(resources, [first, *others], namespace, texts, pids)
+    resources = Resources(
+        settings, load_pipeline(settings.pipeline_file), settings.redis_url or "redis://127.0.0.1:6379/0"
+    )
+    first, *others = resources.written_stores
+    create_namespace(resources, collection.namespace)
+    move_namespace(resources, collection.namespace, [first])
+    documents = index_collection(collection, resources, stderr())
+    # The first store comes last, so that it is measured like the others.
+    names = [*others, first]
+    for number, name in enumerate(names, 1):
+        pid = pids.get(name)
+        began_s, busy_s = time.monotonic(), spent_s(pid)
+        move_namespace(resources, collection.namespace, names[:number])
+        wall_s, busy_s = time.monotonic() - began_s, spent_s(pid) - busy_s
+        say(
+            f"{name}: {documents} documents in {wall_s:.1f} s, {documents / wall_s:.0f}/s; busy {busy_s:.1f} s"
+        )
+    search_in_turns(searches(resources, names, collection), collection, pids)
+    for name, pid in pids.items():
+        memory = sum(process.memory_full_info().pss for process in processes(pid))
+        say(f"{name}: {memory / 1e6:.0f} MB (proportional set size)")
 
 
 if __name__ == "__main__":
