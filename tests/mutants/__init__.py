@@ -234,6 +234,19 @@ return self._write(batch), {}""",
         ),
     ),
     Mutant(
+        "Audit",
+        "what a killed drainer has taken is given to no other",
+        "records/audit/drainer.py",
+        "Drainer._take",
+        """self._scripts.run("make_group", [OUTBOX], [GROUP])
+block = self._patience_ms(timeout_ms)
+streams = self._redis.xreadgroup(GROUP, CONSUMER, {OUTBOX: ">"}, count=self._batch, block=block)
+return list(streams[0][1]) if streams else []""",
+        (
+            "tests/integration/records/audit/test_drainer.py::test_a_callback_is_passed_on_by_another_drainer_if_the_first_dies_after_its_commit",
+        ),
+    ),
+    Mutant(
         "Jobs",
         "a worker that lost its lines to another writes their results all the same",
         "records/jobs/segment_work.py",
