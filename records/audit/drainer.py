@@ -107,7 +107,7 @@ class Drainer(Duty):
         Raises the errors of SQLAlchemy and redis when the database or Redis is not available; nothing is lost then.
         """
         entries = self._take(timeout_ms)
-        ids = [entry for entry, _ in entries]
+        ids: list[Any] = [entry for entry, _ in entries]
         if ids:
             try:
                 self._move(entries)
