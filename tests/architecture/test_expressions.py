@@ -84,7 +84,7 @@ MOST_COPIES = 8
 def copies(parsed: object, times: int = 1) -> int:
     """How often the compiled expression has one Unicode class, at most: an automaton copies what it counts."""
     match parsed:
-        case (parser.MAX_REPEAT, (_, most, inside)):
+        case (parser.MAX_REPEAT, (_, int(most), inside)):
             return copies(inside, 1 if most == parser.MAXREPEAT else times * most)
         case (parser.CATEGORY, _):
             return times
