@@ -7,21 +7,20 @@ ARG PYTHON_IMAGE=python:3.12.14-slim-bookworm
 FROM $PYTHON_IMAGE AS packages
 ARG GROUPS="elasticsearch weaviate postgresql"
 RUN apt-get update && apt-get install --yes --no-install-recommends binutils
-# pip and what it builds with stay here.
+# pip and uv stay here.
 RUN python -m venv /opt/build && python -m venv --without-pip /opt/venv
-ENV PATH=/opt/build/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+ENV PATH=/opt/build/bin:$PATH UV_PYTHON=/opt/venv/bin/python UV_NO_CACHE=1 UV_SYSTEM_CERTS=1
 WORKDIR /build
 # The locks first: a change of the code installs nothing anew.
 COPY requirements requirements
-RUN for group in base model $GROUPS; do \
-      pip --python /opt/venv/bin/python install --no-deps --require-hashes -r requirements/$group.txt || exit 1; \
-    done
+RUN pip install --no-cache-dir --require-hashes -r requirements/uv.txt \
+    && uv pip install --no-deps --require-hashes $(printf -- '-r requirements/%s.txt ' base model $GROUPS)
 COPY client client
-RUN pip --python /opt/venv/bin/python install --no-deps --no-build-isolation ./client
+RUN uv pip install --no-deps --no-build-isolation ./client
 # No process needs these: what built the client, tests of packages, a second copy of ONNX Runtime for programs in C, and debuggers' symbols.
 # The libraries in *.libs were changed after they were linked, and stripping could break them.
 RUN cd /opt/venv/lib/python3*/site-packages \
-    && pip --python /opt/venv/bin/python uninstall --yes setuptools \
+    && uv pip uninstall setuptools \
     && rm -f onnxruntime/capi/libonnxruntime.so.* \
     && find . -type d -name tests -prune -exec rm -r {} + \
     && find . -name '*.so' -not -path '*.libs/*' -exec strip --strip-unneeded {} + \

@@ -67,10 +67,11 @@ class Caller(_Program):
         self,
         enter: Sequence[str],
         redis_url: str,
+        *,
         per_second: float,
-        most: int,
-        in_flight: int,
         limits_s: Sequence[float],
+        most: int = 1_000_000,
+        in_flight: int = 100,
     ) -> None:
         super().__init__(enter, redis_url, "asking", per_second, most, in_flight, *limits_s)
 

@@ -155,7 +155,7 @@ def recreate(podman: Podman, service: str) -> None:
 def test_a_killed_container_costs_no_answer_and_comes_back(whole: Podman) -> None:
     # podman-compose writes `depends_on` as `--requires`: podman then restarts no container while `redis-acl`, which has ended, is down.
     recreate(whole, "bm25")
-    with Caller(whole.entered(), redis_url(), per_second=4, timeout_s=10) as caller:
+    with Caller(whole.entered(), redis_url(), per_second=4, limits_s=[10]) as caller:
         first = whole("inspect", "--format={{.State.Pid}}", container("bm25")).strip()
         whole.inside("kill", "-KILL", first)
         until(
@@ -175,7 +175,7 @@ def test_a_killed_container_costs_no_answer_and_comes_back(whole: Podman) -> Non
 def test_an_update_to_a_second_image_fails_no_request(whole: Podman) -> None:
     build_second(whole)
     whole("tag", CHORALE, "chorale:latest")
-    with Caller(whole.entered(), redis_url(), per_second=4, timeout_s=60) as caller:
+    with Caller(whole.entered(), redis_url(), per_second=4, limits_s=[60]) as caller:
         for name in OURS:
             recreate(whole, name)
             assert whole("exec", container(name), "printenv", "SECOND_IMAGE") == "yes\n"

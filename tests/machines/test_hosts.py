@@ -54,7 +54,7 @@ def asking(
 ) -> Caller:
     """A slow machine answers fewer requests a second, since only so many are in flight."""
     enter, url = cluster.hosts.enter("c"), cluster.redis_url("caller", port)
-    return Caller(enter, url, PER_SECOND, most, in_flight, limits_s)
+    return Caller(enter, url, per_second=PER_SECOND, limits_s=limits_s, most=most, in_flight=in_flight)
 
 
 def sending(cluster: Cluster, *, replicas: int) -> Sender:
