@@ -14,9 +14,10 @@ from pydantic import ValidationError
 
 Keys = tuple[str, ...]
 _MOST_CHARACTERS = 100_000
-"""PyYAML reads so many characters in about a second."""
-_QUOTED = re.compile(r'''"""(?s:.*?)"""|\'{3}(?s:.*?)\'{3}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#.*''')
-"""The texts and comments of TOML."""
+_MOST_CHARACTERS_OF_YAML = 30_000
+"""PyYAML reads so many characters, if each means something, in less than a second."""
+_QUOTED = re.compile(r'''"""(?s:.*?)"""|\'{3}(?s:.*?)\'{3}|"(?:\\.|[^"\\\n])*+"?|\'[^\'\n]*+\'?|#.*''')
+"""The texts and comments of TOML.  A text without its second quotation mark is one too, so that nothing is searched twice."""
 _LONG_KEY = re.compile(r"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){32}")
 """`tomllib` takes time in proportion to the square of the number of parts."""
 _PART = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
@@ -83,7 +84,7 @@ class Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            mark = self.peek_event().start_mark
             raise yaml.MarkedYAMLError(problem="aliases (`*name`) are not allowed", problem_mark=mark)
         return super().compose_node(parent, index)
 
@@ -100,8 +101,9 @@ def is_yaml(file: Path) -> bool:
 
 def read_table(file: Path, text: str) -> Any:
     """Raises WrongSyntax."""
-    if len(text) > _MOST_CHARACTERS:
-        raise WrongSyntax(f"has {len(text):,} characters, of at most {_MOST_CHARACTERS:,}", 1)
+    most = _MOST_CHARACTERS_OF_YAML if is_yaml(file) else _MOST_CHARACTERS
+    if len(text) > most:
+        raise WrongSyntax(f"has {len(text):,} characters, of at most {most:,}", 1)
     return _from_yaml(text) if is_yaml(file) else _from_toml(text)
 
 
@@ -134,20 +136,26 @@ def _from_toml(text: str) -> dict[str, Any]:
 
 
 def _from_yaml(text: str) -> Any:
+    loader = Loader(text)
     try:
+        node = loader.get_single_node()
         seen: dict[Keys, int] = {}
-        for keys, line in _yaml_keys(yaml.compose(text, Loader)):
+        for keys, line in _yaml_keys(node):
             if keys in seen:
                 raise WrongSyntax(
                     f"not valid YAML: {keys[-1]!r} is declared in line {seen[keys]} already", line
                 )
             seen[keys] = line
-        return yaml.safe_load(text) or {}
+        return (node and loader.construct_document(node)) or {}
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise WrongSyntax(f"not valid YAML: {error.problem or error.context}", line) from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except RecursionError:
+        raise WrongSyntax("not valid YAML: nested too deeply", 1) from None
+    except yaml.YAMLError as error:
         raise WrongSyntax(f"not valid YAML: {str(error).partition(chr(10))[0]}", 1) from error
+    finally:
+        loader.dispose()
 
 
 def _yaml_keys(node: yaml.Node | None, above: Keys = ()) -> Iterator[tuple[Keys, int]]:

@@ -24,8 +24,8 @@ _ENTITY = re.compile(
 """Code, in which no entity is read, or an entity."""
 _HAS_A_MEANING = frozenset("<>*_`[]#~|=-+\\")
 
-_LONGEST_YAML = 50_000
-"""Characters; PyYAML needs a second for half a million."""
+_MOST_YAML = 20_000
+"""Characters of front matter that are read as YAML.  PyYAML takes up to half a second for them, if each means something."""
 _MOST_LINES = 1_000
 """At most this many lines are read one by one."""
 _DEEPEST = 50
@@ -100,9 +100,11 @@ def _entries(block: str) -> tuple[dict[str, Any], list[str]]:
         return entries, []
     entries, unread = {}, []
     lines = block.split("\n")
+    characters = 0
     for line in lines[:_MOST_LINES]:
         if entry := _ENTRY_LINE.match(line):
-            parsed = _yaml(line)
+            characters += len(line)
+            parsed = _yaml(line) if characters <= _MOST_YAML else None
             entries |= {entry[1]: entry[2] or ""} if parsed is None else parsed
         elif line.strip() and not line.lstrip().startswith("#"):
             unread.append(line.strip())
@@ -111,7 +113,7 @@ def _entries(block: str) -> tuple[dict[str, Any], list[str]]:
 
 def _yaml(block: str) -> dict[str, Any] | None:
     """None if it is not YAML with entries, or too long to be read as such in a short time."""
-    if len(block) > _LONGEST_YAML:
+    if len(block) > _MOST_YAML:
         return None
     try:
         parsed = yaml.load(block, Loader=_Yaml)  # noqa: S506  a SafeLoader with less

@@ -64,13 +64,28 @@ def test_dots_in_texts_and_comments_are_no_parts_of_a_key() -> None:
         (f"b = {{ {'a . ' * 32}'a' = 1 }}", "a key has more than 32 parts"),
         (f"a = {'9' * 5_000}", "not valid TOML: Exceeds the limit"),
         ("#" * 100_001, "has 100,001 characters, of at most 100,000"),
+        ('\\"' * 50_000, "not valid TOML: Invalid statement"),
+        ("'" * 99_999, "not valid TOML: "),
+        (f"a: {'[' * 5_000}", "not valid YAML: nested too deeply"),
+        (f"a: [{'a,' * 14_998}]", "has 30,001 characters, of at most 30,000"),
     ],
-    ids=["brackets", "tables", "dots", "dots in a table", "digits", "size"],
+    ids=[
+        "brackets",
+        "tables",
+        "dots",
+        "dots in a table",
+        "digits",
+        "size",
+        "quotes",
+        "apostrophes",
+        "brackets in YAML",
+        "YAML",
+    ],
 )
 def test_a_file_that_is_deep_or_huge_is_refused_by_all_that_read_it(
     tmp_path: Path, text: str, why: str
 ) -> None:
-    file = tmp_path / "pipeline.toml"
+    file = tmp_path / ("pipeline.yaml" if text.startswith("a:") else "pipeline.toml")
     file.write_text(text)
     for read in (load_pipeline, declared_queues):
         with pytest.raises(WrongDeclaration, match=why):

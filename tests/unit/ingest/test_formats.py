@@ -130,6 +130,16 @@ def test_front_matter_that_is_not_yaml_is_read_line_by_line_and_the_rest_is_repo
     assert note.why == "front matter: '- lost' is not YAML; indexed without it"
 
 
+def test_only_the_first_20_000_characters_of_front_matter_are_read_as_yaml(tmp_path: Path) -> None:
+    value = f"[{'a,' * 3_000}a]"
+    front = "".join(f"k{number}: {value}\n" for number in range(10))
+    metadata = read(tmp_path, "a.md", f"---\n{front}---\nBody").metadata
+    assert metadata == {
+        f"k{number}": ["a"] * 3_001 if number < 20_000 // len(f"k0: {value}") else value
+        for number in range(10)
+    }
+
+
 def test_restructured_text_keeps_what_docutils_cannot_read(tmp_path: Path) -> None:
     table = "=== ===\na b c d\nlonger than its column\n=== ==="
     source = f"before\n\n{table}\n\n.. only:: html\n\n   Words for the web.\n\n.. |x| image::\n\nafter"
