@@ -41,7 +41,7 @@ GROUP = "drainers"
 CONSUMER = "drainer"
 """All drainers have one name in the group, since a name of each process would stay in Redis for ever."""
 LOST_AFTER_MS = 2_000
-"""Another drainer takes an entry that was not written for so long: the first one was killed, or hangs."""
+"""An entry that was not written for so long is taken again: its drainer was killed or hangs, or Redis was full."""
 
 CALLBACKS_KEPT = 10_000
 """Maximum number of ends whose callbacks wait while the broker is away."""
@@ -110,15 +110,19 @@ class Drainer(Duty):
         ids: list[Any] = [entry for entry, _ in entries]
         if ids:
             try:
-                self._move(entries)
-                self._redis.xack(OUTBOX, GROUP, *ids)
+                wrong = self._move(entries)
             except Exception:
                 with suppress(redis.RedisError):
                     self._redis.xclaim(OUTBOX, GROUP, CONSUMER, 0, ids, idle=LOST_AFTER_MS, justid=True)
                 raise
+            # A full Redis refuses it.  Such entries are taken again after LOST_AFTER_MS, so that the others leave the outbox before.
+            if wrong:
+                self._set_aside(wrong)
+            self._redis.xack(OUTBOX, GROUP, *ids)
         return len(entries)
 
-    def _move(self, entries: Sequence[tuple[bytes | str, Fields]]) -> None:
+    def _move(self, entries: Sequence[tuple[bytes | str, Fields]]) -> dict[bytes | str, tuple[Fields, str]]:
+        """Write the entries, and delete them from the outbox; returns those that cannot be written, with reasons."""
         batch: dict[bytes | str, Rows] = {}
         ended: dict[bytes | str, Ended] = {}
         wrong: dict[bytes | str, tuple[Fields, str]] = {}
@@ -133,8 +137,7 @@ class Drainer(Duty):
             written, refused = self._store(batch)
             wrong |= {entry: (fields, refused[entry]) for entry, fields in entries if entry in refused}
             self._on_written([ended[entry] for entry in written])
-        if wrong:
-            self._set_aside(wrong)
+        return wrong
 
     def _take(self, timeout_ms: int) -> list[tuple[bytes | str, Fields]]:
         """Entries that are lost, or else entries that no drainer has taken."""

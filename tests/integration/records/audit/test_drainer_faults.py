@@ -7,13 +7,14 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 from chorale_client.keys import OUTBOX
 from redis import Redis
+from redis.exceptions import OutOfMemoryError
 from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import OperationalError
 
@@ -159,6 +160,28 @@ def test_requests_wait_in_the_outbox_while_the_disk_is_full(redis_client: Redis,
     limit_pages(1_000_000)
     assert drainer.drain_once(1) == 40
     assert written(file_engine) == set(names)
+
+
+def test_an_unreadable_entry_that_a_full_redis_keeps_holds_no_other_back(
+    own_redis_server: RedisServer, file_engine: Engine
+) -> None:
+    names = [f"request-{number}" for number in range(200)]
+    with own_redis_server.client() as client:
+        client.xadd(OUTBOX, {"hello": "world"})
+        add(client, *names)
+        client.config_set("maxmemory", 1)
+        drainer = Drainer(client, file_engine, keep_texts=True)
+
+        def drain() -> bool:
+            with suppress(OutOfMemoryError):
+                drainer.drain_once(1)
+            return count(file_engine) == len(names)
+
+        until(drain)
+        assert (client.xlen(OUTBOX), client.xlen(UNREADABLE)) == (1, 0)
+        client.config_set("maxmemory", 0)
+        until(lambda: drainer.drain_once(1) == 1)
+        assert (client.xlen(OUTBOX), client.xlen(UNREADABLE)) == (0, 1)
 
 
 @pytest.mark.parametrize("own_redis_server", [{"appendonly": True, "appendfsync": "always"}], indirect=True)
