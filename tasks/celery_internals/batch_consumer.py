@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from base64 import b64decode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,7 +22,6 @@ from celery import Celery, signals
 from celery.exceptions import WorkerShutdown, WorkerTerminate
 from celery.worker import state
 from chorale_client.keys import READY
-from chorale_client.sans_io import PASSING
 from chorale_client.wire_names import QUEUE_FUSION
 from kombu.utils.json import dumps
 from pydantic_core import from_json
@@ -30,6 +29,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 from structlog import get_logger
 
+from config.redis_client import is_passing
 from ledger.protocol import Snapshot, Started, Taken
 from ledger.redis import RedisLedger
 from models.duty import PAUSE_S
@@ -188,15 +188,21 @@ class BatchConsumer:
                 # Those that had been reported already are duplicates, which nobody waits for.
                 self._put_back([(message.payload, message.queue) for message in messages])
                 raise
-            except PASSING as error:
-                # A failover may outlast the attempts to report.  Any worker searches the parts again; what was reported counts once.
-                log.warning("batch goes back", messages=len(messages), error=str(error))
-                with suppress(RedisError):
-                    self._put_back([(message.payload, message.queue) for message in messages])
             except BaseException as error:  # foreign code may raise SystemExit
+                if isinstance(error, RedisError) and is_passing(error):
+                    self._search_again(messages, error)
+                    return
                 log.exception("batch failed", messages=len(messages))
                 for message in messages:
                     self.app.backend.mark_as_failure(message.task_id, error)
+
+    def _search_again(self, messages: Sequence[TakenMessage], error: RedisError) -> None:
+        """A failover may outlast the attempts to report.  Any worker searches the parts again; what was reported counts once."""
+        log.warning("batch goes back", messages=len(messages), error=str(error))
+        try:
+            self._put_back([(message.payload, message.queue) for message in messages])
+        except RedisError as still:
+            log.error("batch lost", messages=len(messages), error=str(still))
 
     def _put_back(self, messages: Sequence[tuple[Payload, str]]) -> None:
         """Put messages that were popped back at the head of their queues.  No other process has them, so this method waits for a

@@ -10,7 +10,7 @@ from celery.result import AsyncResult, GroupResult
 from chorale_client import Answer
 from chorale_client.keys import OUTBOX, READY, entry_key
 from chorale_client.wire_names import QUEUE_FUSION
-from redis.exceptions import ConnectionError
+from redis.exceptions import ConnectionError, ReadOnlyError, RedisError
 
 from ledger.redis import RedisLedger
 from records.audit.outbox import Ended, parse
@@ -135,15 +135,16 @@ def test_a_request_whose_end_fails_is_reported_and_fused_by_the_next_message(
     assert (answer.status, answer.degraded) == ("complete", ())
 
 
+@pytest.mark.parametrize("error", [ConnectionError("the primary"), ReadOnlyError("it is a replica now")])
 def test_parts_whose_reports_a_failover_outlasts_are_searched_again(
-    here: OneProcess, intake: BatchConsumer, monkeypatch: pytest.MonkeyPatch
+    here: OneProcess, intake: BatchConsumer, monkeypatch: pytest.MonkeyPatch, error: RedisError
 ) -> None:
-    away = ["the primary"]
+    away = [error]
 
     def failing(call: Callable[..., Any]) -> Callable[..., Any]:
         def made(*given: Any, **named: Any) -> Any:
             if away:
-                raise ConnectionError(away[0])
+                raise away[0]
             return call(*given, **named)
 
         return made
