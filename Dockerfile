@@ -14,6 +14,7 @@ WORKDIR /build
 # The locks first: a change of the code installs nothing anew.
 COPY requirements requirements
 RUN pip install --no-cache-dir --require-hashes -r requirements/uv.txt \
+    && index=$(pip config get global.index-url 2>/dev/null || true) && export ${index:+UV_DEFAULT_INDEX=$index} \
     && uv pip install --no-deps --require-hashes $(printf -- '-r requirements/%s.txt ' base model $GROUPS)
 COPY client client
 RUN uv pip install --no-deps --no-build-isolation ./client

@@ -4,9 +4,9 @@ PYTHON ?= python3
 PYTHONS := 3.11 3.12 3.13 3.14
 VENV := .venv
 BIN := $(VENV)/bin
-# pip installs uv, and uv the rest from the same package index, several times as fast.
+# pip installs uv.  uv installs everything else from the same package index, several times as fast.
 INDEX = $(or $(UV_DEFAULT_INDEX),$(PIP_INDEX_URL),$(shell $(BIN)/python -m pip config get global.index-url 2>/dev/null))
-INSTALL = $(BIN)/uv pip install --python $(BIN)/python --system-certs --no-deps $(addprefix --default-index ,$(INDEX))
+INSTALL = $(BIN)/uv pip install --python $(BIN)/python --system-certs --no-deps $(if $(INDEX),--default-index '$(INDEX)')
 REQUESTS ?= 10000
 SEED ?= 1
 # Many tests wait for processes, and leave half a core of two idle.
@@ -84,6 +84,7 @@ format: dev ## put the code into the one form
 
 # The tools that only some need: one locked file each.
 dev: $(VENV)/.dev ## what the tests and checks need
+uv: $(VENV)/.uv ## uv, which installs what is locked
 eval: $(VENV)/.eval ## ir-measures, for chorale eval
 elasticsearch: $(VENV)/.elasticsearch ## its client, for stores in Elasticsearch
 opensearch: $(VENV)/.opensearch ## its client, for stores in OpenSearch
@@ -108,7 +109,8 @@ $(VENV)/.python:
 	@touch $@
 
 $(VENV)/.uv: $(VENV)/.python requirements/uv.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r requirements/uv.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input $(if $(UV_DEFAULT_INDEX),--index-url '$(UV_DEFAULT_INDEX)') \
+	  --require-hashes -r requirements/uv.txt
 	@touch $@
 
 $(VENV)/.base: $(VENV)/.uv requirements/base.txt requirements/model.txt client/pyproject.toml
