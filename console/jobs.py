@@ -35,7 +35,8 @@ async def show(visit: Visit) -> dict[str, Any]:
     for job in data["jobs"]:
         job["actions"] = actions_of(job["state"], job["counts"]) if visit.session.has("jobs:write") else {}
     if visit.session.grant.is_operators:
-        data["shares"] = await to_thread.run_sync(visit.services.jobs.shares, TENANTS)
+        shares = await to_thread.run_sync(visit.services.jobs.shares, TENANTS + 1)
+        data["shares"], data["has_more_tenants"] = shares[:TENANTS], len(shares) > TENANTS
     return data
 
 

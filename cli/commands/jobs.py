@@ -138,9 +138,12 @@ def submit(
     raise typer.Exit(of_job(job.outcome, job.counts) if watch else 0)
 
 
+MOST_LISTED = 100_000
+
+
 @jobs.command("list")
 def list_(
-    n: Annotated[int, typer.Argument(metavar="[N]", min=1, max=100_000, help="Number of jobs.")] = 20,
+    n: Annotated[int, typer.Argument(metavar="[N]", min=1, max=MOST_LISTED, help="Number of jobs.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List the last jobs, newest first."""
@@ -151,7 +154,11 @@ def list_(
         last = []
     has_more, last = len(last) > n, last[:n]
     table = jobs_table(last) if last else "there are no jobs yet: `chorale jobs submit FILE` makes one"
-    more = [f"there are older jobs: `chorale jobs list {10 * n}`"] if has_more else []
+    more = (
+        [f"there are older jobs: `chorale jobs list {min(10 * n, MOST_LISTED)}`"]
+        if has_more and n < MOST_LISTED
+        else []
+    )
     fields = {"jobs": [job.to_wire() for job in last], "has_more": has_more}
     print_result(fields, table, *more, as_json=as_json)
 

@@ -93,7 +93,7 @@ def sweeper(
 ) -> None:
     """Join and end requests from the ledger, and drain the outbox; `chorale up` starts one by itself.
 
-    Several may run; one of them acts at a time.
+    Several may run.  One of them at a time ends requests, and all share the writing of audit rows.
 
     Examples:
 

@@ -1,7 +1,7 @@
 -- Copies a namespace's generation, unless Redis has it or a newer one.
 -- KEYS  the copy
 -- ARGV  generation
--- Returns the copy.
+-- ->    the copy
 local copy = tonumber(redis.call('GET', KEYS[1]) or '') or 0
 if tonumber(ARGV[1]) > copy then
   redis.call('SET', KEYS[1], ARGV[1])

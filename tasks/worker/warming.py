@@ -271,7 +271,8 @@ def _refusal(resources: Resources, name: str) -> str | None:
     namespaces: Sequence[str | None] = [None]
     if name in resources.written_stores:
         largest = sorted(_namespaces(resources), key=lambda state: -state.passages)[:MOST_WARMED]
-        namespaces = [state.name for state in largest]
+        # The largest one is opened last, so that the store closes it last.
+        namespaces = [state.name for state in reversed(largest)]
     for namespace in namespaces:
         try:
             (store if namespace is None else resources.serving(name, namespace)).warm(namespace)

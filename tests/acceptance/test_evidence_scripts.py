@@ -36,7 +36,7 @@ SHOWS = {
     "languages": "8 words: 1.000 of 1 languages",
     "sampled_collection": "1 questions, 1 relevant documents of 3",
     "scanning": "floats: ",
-    "engines": "  faults: none",
+    "engines": "vectors: p50 ",
     "many": "many: started in ",
     "http_process": " ms of processor time for a search, +0.0 %",
 }

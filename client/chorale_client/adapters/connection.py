@@ -1,7 +1,7 @@
 """The connection of an adapter.
 
-A process has one synchronous client for equal addresses, and one asynchronous client for them and each event loop, however
-many retrievers it makes.  An asynchronous client closes when its event loop shuts down (`asyncio.run` does that).
+A process has one synchronous client for equal addresses, and one asynchronous client for these addresses in each event
+loop, however many retrievers it makes.  An asynchronous client closes when its event loop shuts down (`asyncio.run` does that).
 """
 
 from __future__ import annotations

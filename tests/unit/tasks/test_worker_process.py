@@ -75,7 +75,7 @@ def test_a_worker_opens_the_largest_namespaces_when_it_starts_and_the_others_whe
     assert warm(make_app(fresh, queues=("chorale.bm25",)), ["chorale.bm25"]) == []
     opened = fresh.store("local")
     assert isinstance(opened, EmbeddedStore)
-    assert [*opened._readers] == ["larger", "large"]
+    assert [*opened._readers] == ["large", "larger"]
     assert opened.search_text("small", ["pear"], Search(5, timeout_s=30))[0].hits
 
 
