@@ -100,11 +100,13 @@ def _entries(block: str) -> tuple[dict[str, Any], list[str]]:
         return entries, []
     entries, unread = {}, []
     lines = block.split("\n")
-    characters = 0
+    left = _MOST_YAML
     for line in lines[:_MOST_LINES]:
         if entry := _ENTRY_LINE.match(line):
-            characters += len(line)
-            parsed = _yaml(line) if characters <= _MOST_YAML else None
+            parsed = None
+            if len(line) <= left:
+                left -= len(line)
+                parsed = _yaml(line)
             entries |= {entry[1]: entry[2] or ""} if parsed is None else parsed
         elif line.strip() and not line.lstrip().startswith("#"):
             unread.append(line.strip())

@@ -16,6 +16,11 @@ from tests.support.servers.redis_server import RedisServer, bundled_redis
 
 DOCUMENT = Path(__file__).parents[2] / "docs/security.md"
 TITLE = "## What each login may do with each key"
+OF_A_GROUP = (
+    *("XREADGROUP GROUP g c STREAMS {} >", "XACK {} g 1-1", "XCLAIM {} g c 0 1-1", "XAUTOCLAIM {} g c 0 0-0"),
+    "XGROUP CREATE {} g 0",
+)
+"""An entry that one consumer of a group takes is kept from the others."""
 COMMANDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "string": {
         "r": ("GET {}", "MGET {}"),
@@ -41,10 +46,11 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "stream": {
         "r": ("XRANGE {} - +", "XREAD STREAMS {} 0"),
         "w": ("XADD {} * x y",),
-        "d": ("XDEL {} 1-1", "XTRIM {} MAXLEN 0", "XADD {} MAXLEN 0 * x y"),
+        "d": ("XDEL {} 1-1", "XTRIM {} MAXLEN 0", "XADD {} MAXLEN 0 * x y", *OF_A_GROUP),
     },
 }
-"""The commands that read a key, write to it, and delete from it, by the type of the key."""
+"""The commands that read a key, write to it, and delete from it, by the type of the key.  Commands that return a length alone, which callers
+need of the outbox, are not among them."""
 OF_EVERY_TYPE = ("DEL {}", "UNLINK {}", "EXPIRE {} 0", "PEXPIRE {} 0", "RENAME {} {}")
 QUEUES = ("chorale.retrieve", "chorale.bm25", "chorale.fusion", "chorale.bulk", "chorale.index", "app")
 """`app` is a queue of CHORALE_ON_END_QUEUES."""

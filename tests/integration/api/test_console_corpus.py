@@ -143,6 +143,17 @@ def test_one_key_has_as_many_uploads_at_once_in_the_console_as_over_http(api: Ht
         until(lambda: upload(browser, "kitchen", ("a.txt", "a text")).status_code == 303)
 
 
+def test_an_upload_in_the_console_of_which_nothing_comes_is_given_up(
+    api: HttpApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.upload_limits.SILENT_S", 0.2)
+    with visitor(api, "silent", scopes=WRITER) as browser, begin(browser) as caller:
+        response = caller.recv(100_000)
+        while b"nothing of the body arrived" not in response:
+            response += caller.recv(100_000) or pytest.fail(response.decode())
+        assert response.startswith(b"HTTP/1.1 400 ")
+
+
 @pytest.mark.parametrize(
     ("files", "detail"),
     [

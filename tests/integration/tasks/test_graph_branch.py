@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from chorale_client import Answer
 
 from tests.contracts.cypher import ENDLESS
 from tests.integration.tasks.answers import ids, reasons
+from tests.support.faults.serving import nobody_has_ended
 from tests.support.pipelines.one_process import OneProcess
+from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.redis_server import RedisServer
 
@@ -45,7 +48,7 @@ CORPUS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+def pipeline_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("graph") / "pipeline.toml"
     branches = [
         branch("bm25"),
@@ -61,7 +64,12 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
         ),
     ]
     file.write_text(LOCAL + GRAPH + "".join(branches))
-    with RedisServer() as server, OneProcess(server, pipeline_file=file) as here:
+    return file
+
+
+@pytest.fixture(scope="module")
+def graph(pipeline_file: Path) -> Iterator[OneProcess]:
+    with RedisServer() as server, OneProcess(server, pipeline_file=pipeline_file) as here:
         for name, (title, text, metadata) in CORPUS.items():
             here.index({name: (title, text)}, **metadata)
         yield here
@@ -185,6 +193,30 @@ def test_a_statement_that_takes_too_much_memory_costs_its_branch_alone_and_says_
     assert (answer.status, reasons(answer)) == ("degraded", [("search.doubling", "error")])
     assert "needs more than 256 MB of memory" in str(answer.degraded[0].detail)
     assert sorted(ids(answer)) == sorted(ids(ask(graph, "cited"))) == ["codes/fire", "statutes/9"]
+
+
+@pytest.mark.slow
+def test_a_worker_outlives_a_statement_over_150_documents_that_takes_too_much_memory_or_time(
+    pipeline_file: Path,
+) -> None:
+    with (
+        RedisServer() as server,
+        RunningPipeline(
+            server, pipeline_file=pipeline_file, alone=["chorale.endless"], sweeper=True
+        ) as running,
+    ):
+        running.index(
+            {f"rules/{number}": (f"Rule {number}", "Cars stand in the yard.") for number in range(150)}
+        )
+        running.wait_ready()
+        client = running.client()
+        for name, reason in (("doubling", "error"), ("endless", "timeout")):
+            answer = client.retrieve("Cars in the yard", branches=["bm25", name], timeout_s=8)
+            assert (answer.status, reasons(answer)) == ("degraded", [(f"search.{name}", reason)])
+            assert answer.hits
+        answer = client.retrieve("Cars in the yard", branches=["bm25", "same_topic"], timeout_s=20)
+        assert (answer.status, answer.degraded) == ("complete", ())
+        nobody_has_ended(running)
 
 
 def test_a_changed_document_is_in_the_next_answer_and_another_namespace_never(graph: OneProcess) -> None:

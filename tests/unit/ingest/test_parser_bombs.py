@@ -96,7 +96,11 @@ def test_a_bomb_is_given_up_and_its_neighbour_read(tmp_path: Path, bomb: str) ->
     assert any(reason in skipped.why for reason in reasons), skipped.why
 
 
-def test_memory_is_limited_where_there_is_no_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_limited_where_there_is_no_proc_and_the_ended_parser_leaves_no_file(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(ingest.read, "ParserProcess", ParserProcess)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support" / "without_linux"))
     (tmp_path / "a.html").write_bytes(b"<p>a</p>" * 200_000)
@@ -106,6 +110,7 @@ def test_memory_is_limited_where_there_is_no_proc(tmp_path: Path, monkeypatch: p
     assert isinstance(document, RawDocument)
     assert isinstance(skipped, Skipped)
     assert skipped.why == "it takes more than 50 MB of memory to read"
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.slow
