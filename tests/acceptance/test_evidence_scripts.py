@@ -22,7 +22,7 @@ RUN = {
     "sampled_collection": ["{folder}", "1", "3", "{folder}/sample"],
     "scanning": ["{folder}/store", "500"],
     "engines": ["{folder}", "--limit", "2"],
-    "many": ["0.002", "1"],
+    "many": ["0.002", "1", "5"],
     "http_process": ["2", "2"],
 }
 """Arguments by script."""

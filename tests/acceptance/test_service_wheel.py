@@ -72,7 +72,7 @@ def test_the_extras_are_the_groups_and_the_client_has_the_same_version(wheels: t
     (metadata,) = (path for path in zipfile.Path(wheels[0]).iterdir() if path.name.endswith(".dist-info"))
     lines = (metadata / "METADATA").read_text("utf-8").splitlines()
     extras = {line.partition(": ")[2] for line in lines if line.startswith("Provides-Extra: ")}
-    assert extras == PROJECT["dependency-groups"].keys() - {"base", "dev", "supply-chain"}
+    assert extras == PROJECT["dependency-groups"].keys() - {"base", "dev", "supply-chain", "uv"}
     version = PROJECT["project"]["version"]
     assert f"Requires-Dist: chorale-client=={version}" in lines
     assert wheels[1].name.startswith(f"chorale_client-{version}-")
