@@ -109,7 +109,7 @@ $(VENV)/.python:
 	@touch $@
 
 $(VENV)/.uv: $(VENV)/.python requirements/uv.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input $(if $(UV_DEFAULT_INDEX),--index-url '$(UV_DEFAULT_INDEX)') \
+	@$(if $(UV_DEFAULT_INDEX),PIP_INDEX_URL='$(UV_DEFAULT_INDEX)') $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input \
 	  --require-hashes -r requirements/uv.txt
 	@touch $@
 

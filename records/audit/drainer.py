@@ -1,6 +1,6 @@
 """The drainer: moves each ended request from the outbox to the audit tables exactly once, despite kills at any time.
 
-Drainers share the outbox as a consumer group of Redis, so each takes other entries.  The group only divides the work: an entry that two
+Drainers share the outbox as a consumer group of Redis, so each drainer takes other entries.  The group only divides the work: an entry that two
 drainers take is still written once.
 """
 
@@ -115,7 +115,7 @@ class Drainer(Duty):
                 with suppress(redis.RedisError):
                     self._redis.xclaim(OUTBOX, GROUP, CONSUMER, 0, ids, idle=LOST_AFTER_MS, justid=True)
                 raise
-            # A full Redis refuses it.  Such entries are taken again after LOST_AFTER_MS, so that the others leave the outbox before.
+            # A full Redis refuses to set entries aside.  They are taken again after LOST_AFTER_MS, so that the others leave the outbox first.
             if wrong:
                 self._set_aside(wrong)
             self._redis.xack(OUTBOX, GROUP, *ids)

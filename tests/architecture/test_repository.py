@@ -138,7 +138,7 @@ def test_an_installation_asks_the_package_index_of_its_environment(tmp_path: Pat
     installs = [line for line in said.splitlines() if "uv pip install" in line]
     assert len(installs) == 2
     assert all("--default-index 'https://mirror.example/simple'" in line for line in installs)
-    assert ("--index-url 'https://mirror.example/simple'" in said) is (name == "UV_DEFAULT_INDEX")
+    assert ("PIP_INDEX_URL='https://mirror.example/simple'" in said) is (name == "UV_DEFAULT_INDEX")
 
 
 def test_every_link_of_a_page_leads_to_a_file_and_to_a_part_that_exist() -> None:

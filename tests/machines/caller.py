@@ -80,7 +80,7 @@ class Caller(_Program):
         return [Asked(**json.loads(line)) for line in self.lines]
 
     def outcomes(self, *, timeout_s: float | None = None) -> Counter[str]:
-        """How the requests ended; with `timeout_s` only those of this time limit."""
+        """How the requests ended; with `timeout_s`, only the requests that have this time limit."""
         return Counter(one.outcome for one in self.asked if timeout_s in (None, one.timeout_s))
 
     def lateness(self) -> str:
