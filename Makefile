@@ -9,7 +9,7 @@ INDEX = $(or $(UV_DEFAULT_INDEX),$(PIP_INDEX_URL),$(shell $(BIN)/python -m pip c
 INSTALL = $(BIN)/uv pip install --python $(BIN)/python --system-certs --no-deps $(if $(INDEX),--default-index '$(INDEX)')
 REQUESTS ?= 10000
 SEED ?= 1
-# Many tests wait for processes, and leave half a core of two idle.
+# Many tests wait for processes, and leave half a core of two idle; those of `make test-all` wait for half of their time.
 PROCESSES ?= 3
 GROUPS := uv eval pdf office parquet postgresql elasticsearch weaviate graph neo4j mongodb tracing adapters opensearch torch dev supply-chain
 INSTALLED ?= base model
@@ -17,7 +17,7 @@ SBOM ?= dist/chorale.cdx.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo wheels test test-all test-machines check bench mutants soak audit sbom lock lock-check format clean $(GROUPS)
+.PHONY: help install demo wheels test test-all test-long test-machines check bench mutants soak audit sbom lock lock-check format clean $(GROUPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9 -]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -40,15 +40,19 @@ wheels: $(VENV)/.uv ## the wheels of the service and of its client, in dist/
 # (tests/support/run).
 PYTEST = PYTHONDONTWRITEBYTECODE= GLIBC_TUNABLES=glibc.rtld.optional_static_tls=4096 $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 100
 # A pytest process takes one folder after another.  The longest folders come first, so that no process waits for the other.
-LONGEST = tests/acceptance tests/faults tests/soak tests/mutants tests/integration/test_deployment.py tests/integration/tasks tests/integration/search tests/integration/cli tests/integration/api tests/integration/bench tests/integration/records tests/unit/inference
+LONGEST = tests/faults $(wildcard tests/acceptance/test_*.py) tests/acceptance/installations tests/integration/search/engines/opensearch tests/soak tests/integration/test_deployment.py tests/integration/tasks tests/integration/search tests/integration/cli tests/integration/api tests/integration/records tests/unit/inference
 EVERYDAY = $(filter tests/integration/%,$(LONGEST)) tests/acceptance/first_systems tests/architecture tests/integration tests/unit tests/wire
 
 test: dev ## the everyday tests; a test whose server is missing is skipped, with the reason
-	@$(PYTEST) -m "not slow" $(or $(TESTS),$(EVERYDAY))
+	@$(PYTEST) -m "not slow and not long" $(or $(TESTS),$(EVERYDAY))
 
-test-all: export CHORALE_TEST_EXAMPLES ?= 200
-test-all: dev supply-chain ## every test: also whole installations, kills and hangs, the soak, the mutants, whole collections
-	@$(PYTEST) $(or $(TESTS),$(LONGEST) tests)
+test-all: export CHORALE_TEST_EXAMPLES ?= 100
+test-all test-long: PROCESSES = 4
+test-all: dev supply-chain ## also whole installations, kills and hangs, the soak, real servers, parts of judged collections; CI runs it
+	@$(PYTEST) $(if $(TESTS),,-m "not long") $(or $(TESTS),$(LONGEST) tests)
+
+test-long: dev torch supply-chain ## what CI has no time for: mutants, benchmarks, evidence scripts, full sizes, every version; before a release
+	@$(PYTEST) -m long $(or $(TESTS),tests)
 
 test-machines: export CHORALE_TEST_MACHINES ?= $(or $(TMPDIR),/var/tmp)/chorale-machines
 test-machines: PROCESSES = 0

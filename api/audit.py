@@ -14,7 +14,7 @@ from api.caller import Caller, KeyFirst
 from api.problems import not_found
 from api.services import Services, ServicesDep
 from api.timestamps import Timestamp, at, cursor_after, in_utc, read_cursor, rfc3339
-from models.audit_tables import RequestRow
+from models.tables.audit import RequestRow
 from records.audit import queries
 from records.keys.grant import Grant
 from records.keys.redaction import redact_row, redacted_parts

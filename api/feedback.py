@@ -17,7 +17,7 @@ from api.audit import visible_row
 from api.caller import Caller, KeyFirst
 from api.problems import Problem
 from api.services import Services, ServicesDep
-from models.audit_tables import RequestRow
+from models.tables.audit import RequestRow
 from records.judgements import store
 from records.judgements.feedback import Event, Feedback, RecordedQuestion, Source, candidates_of
 from records.keys.grant import Grant

@@ -1,5 +1,7 @@
 """Requests a minute of a key, counted in Redis for all processes of the API, and shown in the headers `RateLimit` and
-`RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-10)."""
+`RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-10).
+
+Where there are cells, one of them has the count of a key.  While it is lost, the next one counts, from 0 on."""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.problems import MEDIA_TYPE, Problem, response_of
+from api.redis_cells import RedisCells
 from records.keys.grant import Grant
 
 REFUSED_AFTER_S = 0.2
@@ -22,8 +25,8 @@ POLICY = "minute"
 QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
 
-async def count(request: Request, grant: Grant, redis: Redis, calls: int = 1) -> None:
-    """Count this call of the key as so many.  Raises Problem if the key has no more calls in its window, and RedisError.
+async def count(request: Request, grant: Grant, cells: RedisCells, calls: int = 1) -> None:
+    """Count this call of the key as so many.  Raises Problem if the key has no more calls in its window, and ServiceUnavailable.
 
     The window begins with the first call and lasts a minute.
     """
@@ -31,11 +34,16 @@ async def count(request: Request, grant: Grant, redis: Redis, calls: int = 1) ->
     if quota is None:
         return
     key = RATE + grant.key_id
-    async with redis.pipeline() as trip:
-        trip.set(key, 0, px=WINDOW_S * 1000, nx=True)
-        trip.incrby(key, calls)
-        trip.pttl(key)
-        _, used, left_ms = await trip.execute()
+
+    async def add(redis: Redis) -> tuple[int, int]:
+        async with redis.pipeline() as trip:
+            trip.set(key, 0, px=WINDOW_S * 1000, nx=True)
+            trip.incrby(key, calls)
+            trip.pttl(key)
+            _, used, left_ms = await trip.execute()
+        return used, left_ms
+
+    used, left_ms = await cells.first(grant.key_id, add)
     left_s = max(1, -(-left_ms // 1000))
     request.state.rate_limit = {
         "RateLimit-Policy": f'"{POLICY}";q={quota};w={WINDOW_S}',
@@ -52,12 +60,12 @@ async def count(request: Request, grant: Grant, redis: Redis, calls: int = 1) ->
         raise problem
 
 
-async def count_cost(request: Request, grant: Grant, redis: Redis, calls: int) -> None:
+async def count_cost(request: Request, grant: Grant, cells: RedisCells, calls: int) -> None:
     """Count a costly call as `calls` calls.  `count` has counted the call once already.  A single call never counts for more than
     the whole window.  Raises the errors of `count`."""
     quota = grant.requests_per_minute
     if quota is not None and calls > 1:
-        await count(request, grant, redis, min(calls, quota) - 1)
+        await count(request, grant, cells, min(calls, quota) - 1)
 
 
 class RateLimitHeaders:

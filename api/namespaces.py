@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 from chorale_client.errors import NotEnded
@@ -106,16 +107,16 @@ def list_namespaces(
     after: Annotated[str, Query(max_length=256, description="`next` of the page before")] = "",
 ) -> NamespaceList:
     """List the namespaces that this key may search, in the order of their names."""
-    rest = [namespace for namespace in _visible(grant, services) if namespace.name > after]
+    rest = _visible(grant, services, grant.namespaces, after=after, limit=limit + 1)
     return NamespaceList(namespaces=rest[:limit], next=rest[limit - 1].name if len(rest) > limit else None)
 
 
 @router.get("/{namespace}")
 def get_namespace(namespace: Name, grant: Reader, services: ServicesDep) -> ShownNamespace:
     """Show a namespace."""
-    for visible in _visible(grant, services):
-        if visible.name == namespace:
-            return visible
+    grant.check_namespace(namespace)
+    for visible in _visible(grant, services, [namespace]):
+        return visible
     raise NamespaceOutOfScope(namespace)
 
 
@@ -179,19 +180,18 @@ def get_ticket(
     return TicketState(ticket=ticket, state="done", outcome=Outcome.model_validate(outcome))
 
 
-def _visible(grant: Grant, services: Services) -> list[ShownNamespace]:
-    visible = [
-        namespace
-        for namespace in services.blocking_client.namespaces()
-        if grant.sees_namespace(namespace.name)
-    ]
-    names = ("documents", "passages", "generation")
+def _visible(
+    grant: Grant, services: Services, names: Collection[str] | None, *, after: str = "", limit: int = 1
+) -> list[ShownNamespace]:
+    cell = services.blocking_redis.answering(after)
+    states = services.blocking_clients[cell].namespaces(after=after, limit=limit, names=names)
+    figures = ("documents", "passages", "generation")
     is_whole = grant.sees_whole_namespaces
     return [
         ShownNamespace(
-            name=namespace.name, **{name: getattr(namespace, name) if is_whole else None for name in names}
+            name=state.name, **{name: getattr(state, name) if is_whole else None for name in figures}
         )
-        for namespace in sorted(visible, key=lambda namespace: namespace.name)
+        for state in states
     ]
 
 

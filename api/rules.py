@@ -11,11 +11,12 @@ from typing import Annotated
 from chorale_client.limits import MAX_RULES_BYTES
 from fastapi import APIRouter, Depends, Header, Query, Response
 from pydantic import BaseModel, Field
+from redis.exceptions import RedisError
 
 from api.caller import Caller, KeyFirst
 from api.namespaces import Name, get_namespace
 from api.problems import Problem
-from api.services import ServicesDep
+from api.services import Services, ServicesDep
 from api.timestamps import Timestamp, at
 from models.rules import Rules
 from records.keys.grant import Grant
@@ -78,7 +79,7 @@ def put_rules(
     written = store.change(
         namespace, lambda _: body, by=f"key {grant.key_id} of {grant.tenant}", expected=expected
     )
-    copy_rules(services.blocking_redis, store, namespace)
+    _copy(services, store, namespace)
     response.headers["ETag"] = _tag(written)
     return _rule_set(written)
 
@@ -94,6 +95,19 @@ def get_history_of_rules(
     get_namespace(namespace, grant, services)
     changes = RuleStore(services.database).history(namespace, count)
     return RuleHistory(changes=[_rule_set(version) for version in changes])
+
+
+def _copy(services: Services, store: RuleStore, namespace: str) -> None:
+    """To every cell.  The sweeper of a lost one copies them when the cell is back.  Raises RedisError if all are lost."""
+    failures = []
+    cells = services.blocking_redis.by_name
+    for redis in cells.values():
+        try:
+            copy_rules(redis, store, namespace)
+        except RedisError as error:
+            failures.append(error)
+    if len(failures) == len(cells):
+        raise failures[0]
 
 
 def _rule_set(version: Version) -> RuleSet:

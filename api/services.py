@@ -11,26 +11,20 @@ from typing import Annotated, Any
 
 from anyio import CapacityLimiter
 from chorale_client import AsyncCells, AsyncChorale, Cells, Chorale
-from chorale_client.connections.failover import follow_primary
 from fastapi import Depends, Request
-from redis import Redis as BlockingRedis
-from redis.asyncio import Redis
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from api.redis_cells import SHORT_S, BlockingRedisCells, RedisCells, redis_urls
 from api.waiting import Closing
-from config.home import find_redis_url
-from config.redis_client import open_redis
 from config.settings import Settings
-from models.errors import ServiceError, WrongDeclaration
+from models.errors import ServiceError
 from records.database import open_database, upgrade
 from records.jobs.store import Jobs
 from records.keys.key_store import KeyStore
 
 log = logging.getLogger(__name__)
 
-SHORT_S = 1.0
-"""Socket timeout of the short commands: the count of a key's calls, and the sessions of the console.  A search has its own limit."""
 FEW_THREADS = 8
 UPLOADS = 32
 """Uploads that a process reads at the same time; each has a thread."""
@@ -42,18 +36,16 @@ class Services:
     """Shared by all requests of a process."""
 
     settings: Settings
-    redis: Redis
-    """For short questions: gives up after SHORT_S.  Does not decode responses."""
-    blocking_redis: BlockingRedis
-    """The same for code that blocks; gives up after 2 s."""
-    cells: Mapping[str, BlockingRedis]
-    """The same for each cell by its name; empty without cells."""
+    redis: RedisCells
+    """For short questions."""
+    blocking_redis: BlockingRedisCells
+    """The same for code that blocks."""
     client: AsyncCells
     """Asks, and waits, without blocking the event loop."""
-    blocking_client: Chorale
-    """Asks the workers of this process' own Redis; its calls block: await them in a thread."""
+    blocking_clients: Mapping[str, Chorale]
+    """Of each cell by its name.  Their calls block: await them in a thread."""
     writers: Cells
-    """The clients that hand in documents.  Their calls block: await them in a thread."""
+    """The same clients, which hand in documents."""
     database: Engine
     """The tables of audit trail and jobs.  Its calls block: await them in a thread."""
     keys: KeyStore
@@ -79,11 +71,7 @@ ServicesDep = Annotated[Services, Depends(_services)]
 @asynccontextmanager
 async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[Services]:
     """Raises WrongDeclaration if no Redis is known."""
-    redis_url = settings.redis_url or find_redis_url(settings.home)
-    if redis_url is None:
-        raise WrongDeclaration(
-            "no Redis is known: start `chorale up` in another terminal, or set CHORALE_REDIS_URL"
-        )
+    urls = redis_urls(settings)
     try:
         upgrade(settings.audit_database_url)
     except (ServiceError, SQLAlchemyError) as error:
@@ -92,32 +80,24 @@ async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[S
     database = open_database(settings.audit_database_url)
     keys = KeyStore(settings.audit_database_url)
     jobs = Jobs(settings.audit_database_url)
-    redis = Redis.from_url(redis_url, socket_timeout=SHORT_S, socket_connect_timeout=SHORT_S)
-    follow_primary(redis.connection_pool)
-    blocking_redis = open_redis(redis_url)
-    cells = {name: open_redis(url) for name, url in settings.cells.items()}
+    redis, blocking_redis = RedisCells(urls), BlockingRedisCells(urls)
     options: dict[str, Any] = {
         "broker_url": settings.broker_url,
         "answer_ttl_s": settings.answer_ttl_s,
         "replicas": settings.redis_replicas,
     }
-    blocking_client = Chorale(redis_url, **options)
-    if settings.cells:
-        writers = Cells({name: Chorale(url, **options) for name, url in settings.cells.items()})
-        # A short wait for a silent cell leaves time for the next one.
-        short = {**options, "socket_timeout_s": SHORT_S}
-        client = AsyncCells({name: AsyncChorale(url, **short) for name, url in settings.cells.items()})
-    else:
-        writers = Cells({"": blocking_client})
-        client = AsyncCells({"": AsyncChorale(redis_url, **options)})
+    blocking_clients = {name: Chorale(url, **options) for name, url in urls.items()}
+    writers = Cells(blocking_clients)
+    # A short wait for a silent cell leaves time for the next one.
+    short: dict[str, Any] = {"socket_timeout_s": SHORT_S} if settings.cells else {}
+    client = AsyncCells({name: AsyncChorale(url, **options, **short) for name, url in urls.items()})
     try:
         yield Services(
             settings,
             redis,
             blocking_redis,
-            cells,
             client,
-            blocking_client,
+            blocking_clients,
             writers,
             database,
             keys,
@@ -127,10 +107,8 @@ async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[S
     finally:
         await client.aclose()
         writers.close()
-        blocking_client.close()
         await redis.aclose()
-        for cell in (blocking_redis, *cells.values()):
-            cell.close()
+        blocking_redis.close()
         keys.close()
         jobs.close()
         database.dispose()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from chorale_client.wire_names import Stage, StageStatus, Status, consequence
+from rich.bar import Bar
 from rich.table import Table
 
 from cli.terminal import Text, counted, plain_table
@@ -30,7 +31,6 @@ STAGE_STYLES: Mapping[str, str] = {
     StageStatus.FAILED: "red",
 }
 WATERFALL_COLUMNS = 28
-_EIGHTHS = "▏▎▍▌▋▊▉█"
 _STEPS = frozenset({Stage.EMBED, Stage.SEARCH, Stage.HYPOTHESIS})
 
 
@@ -173,13 +173,14 @@ def waterfall(stages: Sequence[StageLine]) -> Table:
     for stage, start_ms, is_step in placed:
         is_ok = stage.status == StageStatus.OK
         style = STAGE_STYLES.get(stage.status, "")
+        colour = "bright_black" if is_step or style == "dim" else style or "default"
         counts = "" if stage.n_out is None else f"{_number(stage.n_in)} → {_number(stage.n_out)}"
         again = None if stage.sent_again_ms is None else f"sent again after {stage.sent_again_ms:.0f} ms"
         detail = None if is_step else stage.detail
         remark = " ".join(filter(None, (None if is_ok else stage.status, detail, again)))
         table.add_row(
             Text(f"  {stage.stage}", "dim") if is_step else stage.stage,
-            Text(bar(start_ms, stage.ms, end_ms), f"{style} dim" if is_step else style),
+            Bar(end_ms, start_ms, start_ms + stage.ms, width=WATERFALL_COLUMNS, color=colour),
             "" if stage.status == StageStatus.SKIPPED else f"{stage.ms:.1f}",
             Text(counts, "dim"),
             Text(remark, "dim" if is_ok else style),
@@ -212,14 +213,6 @@ def placed_stages(stages: Iterable[StageLine]) -> list[tuple[StageLine, float, b
         else:
             placed.append((stage, stage.start_ms or (placed[-1][1] if placed else 0.0), False))
     return placed + [(step, step.start_ms or 0.0, False) for step in steps]
-
-
-def bar(start_ms: float, ms: float, end_ms: float, columns: int = WATERFALL_COLUMNS) -> str:
-    """A bar from `start_ms`, `ms` long, on a scale of `columns` characters for `end_ms`."""
-    first = min(round(start_ms / end_ms * columns), columns - 1)
-    eighths = min(round(ms / end_ms * columns * 8), (columns - first) * 8)
-    whole, rest = divmod(max(eighths, 1 if ms > 0 else 0), 8)
-    return " " * first + "█" * whole + (_EIGHTHS[rest - 1] if rest else "")
 
 
 def _number(value: int | None) -> str:

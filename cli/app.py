@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -66,7 +67,6 @@ _ELSEWHERE = {
     "replay": ("audit", "replay"),
     "verify": ("delete", "verify"),
     "cancel": ("search", "cancel"),
-    "env": ("status", "env"),
     **{name: ("processes", name) for name in _PROCESSES},
 }
 """File and function of the commands whose file or function has another name than the command."""
@@ -151,6 +151,13 @@ def run(command: Callable[..., object] = app, name: str = "chorale") -> None:
     """
     # What is made here is this user's alone: documents, questions, keys, logs.  The processes that it starts inherit this.
     os.umask(0o077)
+    called = " ".join(sys.argv[1:2])
+    # Workers run code of others, which may use plugins of Pydantic, and may write a file that is only closed as garbage.
+    if is_short := called not in (*_PROCESSES, "up"):
+        # Pydantic would read the metadata of every installed package in search of plugins.  A user of plugins sets the variable to "".
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+        # Nearly all objects of a short command are parts of modules, which are never garbage.
+        gc.set_threshold(20_000)
     # A character that the terminal's encoding lacks is printed as a question mark.
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="replace")
@@ -159,8 +166,11 @@ def run(command: Callable[..., object] = app, name: str = "chorale") -> None:
             command(prog_name=name)
         finally:
             sys.stdout.flush()
+            if is_short:
+                # Python would look for garbage among all modules as it exits.
+                gc.freeze()
     except Exception as error:
         # Imported here: this module imports Redis and the client, which a command's help does not need.
         from cli.exit_codes import exit_with
 
-        exit_with(error, is_process=" ".join(sys.argv[1:2]) in _PROCESSES)
+        exit_with(error, is_process=called in _PROCESSES)

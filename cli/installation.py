@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from config.redis_client import open_redis, refuse_cluster
 from config.visible_text import visible
-from models.errors import ServiceError, UnsupportedRedis, WrongHome
+from models.errors import ServiceError, UnsupportedRedis, WrongHome, cause
 
 if TYPE_CHECKING:
     from chorale_client import Cells, Chorale
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from config.declarations import Pipeline
     from config.settings import Settings
     from monitoring.checks import Running
+    from records.keys.key_store import KeyStore
     from tasks.wiring.corpus import Corpus
     from tasks.wiring.resources import Resources
 
@@ -88,12 +90,6 @@ class Installation:
     def redis(self) -> Redis | None:
         """A client of the Redis; None if Redis does not answer, or refuses the login."""
         return None if isinstance(self._redis_or_why_not, NotRunning) else self._redis_or_why_not
-
-    @property
-    def why_not_running(self) -> str:
-        """Why there is no Redis; empty if there is one."""
-        reason = self._redis_or_why_not
-        return str(reason) if isinstance(reason, NotRunning) else ""
 
     def running_redis(self) -> Redis:
         """A client of the Redis; raises NotRunning with what to do about it."""
@@ -171,7 +167,7 @@ def upgraded_database(settings: Settings, of: str, unavailable: type[ServiceErro
     """
     from sqlalchemy.exc import SQLAlchemyError
 
-    from records.database import cause, upgrade
+    from records.database import upgrade
 
     url = settings.audit_database_url
     try:
@@ -179,6 +175,13 @@ def upgraded_database(settings: Settings, of: str, unavailable: type[ServiceErro
     except SQLAlchemyError as error:
         raise unavailable(f"the database of the {of} cannot be used: {cause(error)}") from error
     return url
+
+
+def open_keys(settings: Settings) -> closing[KeyStore]:
+    """The keys of the HTTP API; raises KeysUnavailable."""
+    from records.keys.key_store import KeyStore, KeysUnavailable
+
+    return closing(KeyStore(upgraded_database(settings, "keys", KeysUnavailable)))
 
 
 def other_homes(installation: Installation) -> dict[str, str]:

@@ -12,7 +12,6 @@ from chorale_client.adapters.mcp import no_namespace
 from chorale_client.request import Request
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from redis.asyncio import Redis
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -21,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.limits import RateLimitHeaders, count
 from api.problems import Problem, problem_of, response_of
+from api.redis_cells import RedisCells, redis_urls
 from api.serving import uvicorn_config
 from cli.local.ports import Address
 from config.settings import Settings
@@ -50,8 +50,8 @@ def within_the_key(request: Request) -> Request:
 class _Keyed:
     """Serves only calls with a valid key, and counts them."""
 
-    def __init__(self, app: ASGIApp, keys: KeyStore, redis: Redis) -> None:
-        self._app, self._keys, self._redis = app, keys, redis
+    def __init__(self, app: ASGIApp, keys: KeyStore, cells: RedisCells) -> None:
+        self._app, self._keys, self._cells = app, keys, cells
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -74,18 +74,18 @@ class _Keyed:
         if grant is None:
             detail = "give a valid key: `Authorization: Bearer chorale_…`"
             raise Problem("unauthenticated", detail, headers={"WWW-Authenticate": "Bearer"})
-        await count(request, grant, self._redis)
+        await count(request, grant, self._cells)
         return grant
 
 
-def app_with_keys(server: MCPServer, address: Address, settings: Settings, redis_url: str) -> Starlette:
+def app_with_keys(server: MCPServer, address: Address, settings: Settings) -> Starlette:
     """The application of a server whose `allow` is `within_the_key`."""
     try:
         upgrade(settings.audit_database_url)
     except (ServiceError, SQLAlchemyError) as error:
         log.warning("the keys cannot be read yet: %s", error)
     keys = KeyStore(settings.audit_database_url)
-    redis = Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2)
+    cells = RedisCells(redis_urls(settings))
     # Without sessions no call can use the rights of another call's key.
     app = server.streamable_http_app(stateless_http=True, host=address.host)
     inner = app.router.lifespan_context
@@ -96,11 +96,11 @@ def app_with_keys(server: MCPServer, address: Address, settings: Settings, redis
             async with inner(app):
                 yield
         finally:
-            await redis.aclose()
+            await cells.aclose()
             keys.close()
 
     app.router.lifespan_context = lifespan
-    app.add_middleware(_Keyed, keys=keys, redis=redis)
+    app.add_middleware(_Keyed, keys=keys, cells=cells)
     app.add_middleware(RateLimitHeaders)
     return app
 

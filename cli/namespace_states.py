@@ -11,7 +11,7 @@ import typer
 from redis.exceptions import RedisError
 
 from models.errors import ServiceError
-from models.known_words import ADVICE, hardly_known
+from models.texts.known_words import ADVICE, hardly_known
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,7 +37,7 @@ def check_namespace(value: str) -> None:
 
 def known(store: DocumentStore | Documents, namespace: str) -> NamespaceState | None:
     """The state of this namespace; None if the store has no such namespace."""
-    return next((state for state in store.namespaces() if state.name == namespace), None)
+    return next(iter(store.namespaces(names=[namespace])), None)
 
 
 def analysed_language(installation: Installation, namespace: str) -> str | None:
@@ -52,10 +52,10 @@ def existing(installation: Installation, namespace: str) -> NamespaceState:
     """Raises UnknownNamespace, which says where it was looked for and which namespaces are there."""
     from models.errors import UnknownNamespace
 
-    states = {state.name: state for state in installation.corpus.namespaces()}
-    if namespace not in states:
-        raise UnknownNamespace(namespace, str(installation.settings.home), states)
-    return states[namespace]
+    for state in installation.corpus.namespaces(names=[namespace]):
+        return state
+    there = [state.name for state in installation.corpus.namespaces(limit=20)]
+    raise UnknownNamespace(namespace, str(installation.settings.home), there)
 
 
 def namespace_fields(state: NamespaceState, published: int | None) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich import text as rich_text
-from rich.progress import BarColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from cli.terminal import Text, duration, stderr
@@ -23,12 +22,6 @@ LINE_EVERY_S = 5.0
 """Where no terminal is."""
 
 
-class _Elapsed(TimeElapsedColumn):
-    def render(self, task: Task) -> rich_text.Text:
-        """Nothing beside a note, which says how much time is left."""
-        return Text() if task.fields["note"] else super().render(task)
-
-
 class ProgressBar(Bar):
     """Where no terminal is, `prints_at_once` prints the first line without waiting."""
 
@@ -39,7 +32,7 @@ class ProgressBar(Bar):
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=28),
             TextColumn("{task.fields[count]}"),
-            _Elapsed(),
+            TimeElapsedColumn(),
             TextColumn("{task.fields[note]}", style="dim", markup=False),
             console=console,
             transient=True,
@@ -52,7 +45,7 @@ class ProgressBar(Bar):
         """Show what is being done; `total` is the approximate number of its parts."""
         self.update(self._work, description=visible(what), total=total)
 
-    def tell(self, what: str) -> None:
+    def write_line(self, what: str) -> None:
         """Print a line that stays, also where no terminal is."""
         self.console.print(Text(what), soft_wrap=True)
 
@@ -64,7 +57,7 @@ class ProgressBar(Bar):
         self.update(self._work, total=total, completed=done + in_work, count=count, note=note)
         if not self.console.is_terminal and (now_s := time.monotonic()) >= self._line_s + LINE_EVERY_S:
             self._line_s = now_s
-            self.tell(", ".join(filter(None, (f"{self.tasks[0].description}: {count}", note))))
+            self.write_line(", ".join(filter(None, (f"{self.tasks[0].description}: {count}", note))))
 
     def show_indexing(self, so_far: Progress) -> None:
         self.show(so_far.documents, in_work=so_far.in_work, note=note(so_far))

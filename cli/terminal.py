@@ -1,14 +1,13 @@
-"""What a command prints: its result goes to stdout, remarks about it to stderr.
+"""What a command prints with Rich: its result goes to stdout, remarks about it to stderr.
 
 Whatever is printed may contain texts of strangers: everything goes through `config.visible_text` here.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TextIO, cast
+from typing import Any, cast
 
 from rich import text as rich_text
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
@@ -16,7 +15,8 @@ from rich.segment import Segment
 from rich.style import StyleType
 from rich.table import Table
 
-from config.visible_text import visible, visible_json
+from cli.output import print_json
+from config.visible_text import visible
 
 PIPED_WIDTH = 100
 """Width in columns of output that goes to no terminal."""
@@ -64,11 +64,6 @@ def _console(*, stderr: bool) -> Console:
     if not console.is_terminal:
         console.width = PIPED_WIDTH
     return console
-
-
-def print_line(text: str, to: TextIO | None = None) -> None:
-    """Print a text as it is, without wrapping it; to stdout by default."""
-    print(visible(text), file=to or sys.stdout, flush=True)
 
 
 def plain_table(*columns: str) -> Table:
@@ -132,11 +127,3 @@ def print_result(fields: Mapping[str, Any], *parts: RenderableType, as_json: boo
     console = stdout()
     for part in parts:
         console.print(part)
-
-
-def print_json(fields: Mapping[str, Any]) -> None:
-    """Print one JSON document with the version of the wire format; numbers that JSON lacks become null."""
-    from chorale_client.wire_names import WIRE_VERSION
-    from pydantic_core import to_json
-
-    print(visible_json(to_json({"v": WIRE_VERSION, **fields}, inf_nan_mode="null").decode()))

@@ -11,6 +11,10 @@ from models.errors import WrongDeclaration
 
 NAT64 = ip_network("64:ff9b::/96")
 """Addresses that a gateway turns into the IPv4 address of their last four bytes (RFC 6052)."""
+UNICAST = ip_network("2000::/3")
+"""All other addresses of IPv6 are reserved, of a network's own, or stand for IPv4 addresses in a way of the network's own (RFC 8215)."""
+OF_CLOUDS = (ip_network("192.0.0.0/24"), ip_network("168.63.129.16/32"))
+"""Oracle's metadata, in a block for protocols that Python 3.11 knows in part, and Azure's service for its machines."""
 
 
 def check_on_end(on_end: Mapping[str, str] | None, settings: Settings) -> None:
@@ -52,8 +56,10 @@ def is_public(address: str) -> bool:
             inner = IPv4Address(ip.packed[-4:])
         if inner and not is_public(str(inner)):
             return False
-        ip = ip.ipv4_mapped or ip
-    return ip.is_global and not ip.is_multicast
+        if not ip.ipv4_mapped:
+            return ip.is_global and (ip in UNICAST or ip in NAT64)
+        ip = ip.ipv4_mapped
+    return ip.is_global and not ip.is_multicast and not any(ip in network for network in OF_CLOUDS)
 
 
 def check_queue(queue: str, settings: Settings, *, named_by: str = "on_end") -> None:

@@ -7,15 +7,15 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import yaml
 from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    import yaml
 
 Keys = tuple[str, ...]
 _MOST_CHARACTERS = 100_000
-_MOST_CHARACTERS_OF_YAML = 30_000
-"""PyYAML reads so many characters, if each means something, in less than a second."""
 _QUOTED = re.compile(r'''"""(?s:.*?)"""|\'{3}(?s:.*?)\'{3}|"(?:\\.|[^"\\\n])*+"?|\'[^\'\n]*+\'?|#.*''')
 """The texts and comments of TOML.  A text without its second quotation mark is one too, so that nothing is searched twice."""
 _LONG_KEY = re.compile(r"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){32}")
@@ -79,16 +79,6 @@ def _place(loc: tuple[int | str, ...], table: Any, *, missing: bool) -> Keys:
     return tuple(place)
 
 
-class Loader(yaml.SafeLoader):
-    """Refuses aliases, because nested aliases of a few hundred bytes stand for billions of values."""
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="aliases (`*name`) are not allowed", problem_mark=mark)
-        return super().compose_node(parent, index)
-
-
 class WrongSyntax(ValueError):
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -101,10 +91,12 @@ def is_yaml(file: Path) -> bool:
 
 def read_table(file: Path, text: str) -> Any:
     """Raises WrongSyntax."""
-    most = _MOST_CHARACTERS_OF_YAML if is_yaml(file) else _MOST_CHARACTERS
+    return _from_yaml(text) if is_yaml(file) else _from_toml(text)
+
+
+def _check_size(text: str, most: int) -> None:
     if len(text) > most:
         raise WrongSyntax(f"has {len(text):,} characters, of at most {most:,}", 1)
-    return _from_yaml(text) if is_yaml(file) else _from_toml(text)
 
 
 def line_of(file: Path, text: str, path: Keys) -> int:
@@ -115,10 +107,17 @@ def line_of(file: Path, text: str, path: Keys) -> int:
 
 @lru_cache(maxsize=1)
 def _lines(text: str, is_yaml: bool) -> Mapping[Keys, int]:
-    return dict(_yaml_keys(yaml.compose(text, Loader)) if is_yaml else reversed([*_toml_keys(text)]))
+    if not is_yaml:
+        return dict(reversed([*_toml_keys(text)]))
+    import yaml
+
+    from models.bounded_yaml import BoundedLoader
+
+    return dict(_yaml_keys(yaml.compose(text, BoundedLoader)))
 
 
 def _from_toml(text: str) -> dict[str, Any]:
+    _check_size(text, _MOST_CHARACTERS)
     bare = _QUOTED.sub(lambda quoted: "s" + "\n" * quoted[0].count("\n"), text)
     if long_key := _LONG_KEY.search(bare):
         raise WrongSyntax("a key has more than 32 parts", bare.count("\n", 0, long_key.start()) + 1)
@@ -136,7 +135,12 @@ def _from_toml(text: str) -> dict[str, Any]:
 
 
 def _from_yaml(text: str) -> Any:
-    loader = Loader(text)
+    import yaml
+
+    from models.bounded_yaml import MOST_CHARACTERS, BoundedLoader
+
+    _check_size(text, MOST_CHARACTERS)
+    loader = BoundedLoader(text)
     try:
         node = loader.get_single_node()
         seen: dict[Keys, int] = {}
@@ -160,6 +164,8 @@ def _from_yaml(text: str) -> Any:
 
 def _yaml_keys(node: yaml.Node | None, above: Keys = ()) -> Iterator[tuple[Keys, int]]:
     """The path and line of every key.  Raises WrongSyntax for a key that is no text."""
+    import yaml
+
     if isinstance(node, yaml.SequenceNode):
         for place, value in enumerate(node.value):
             yield from _yaml_keys(value, (*above, str(place)))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from chorale_client.boosts import Boosts
 from chorale_client.errors import safe_repr
-from chorale_client.request import Boosts
 from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic import Field
 
 from config.model_declarations import DeclaredEncoder, RerankerDeclaration
-from models import cypher, write_words
+from models.boost_plan import BoostPlan
+from models.declarations import cypher, write_words
+from models.declarations.extensions import Declared, Kinds, Need
 from models.errors import WrongDeclaration
-from models.extensions import Declared, Kinds, Need
-from models.plan import BoostPlan, BranchPlan
+
+if TYPE_CHECKING:
+    from models.plan import BranchPlan
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 QuestionType = Literal["identifier", "keyword", "sentence", "long"]

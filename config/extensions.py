@@ -10,9 +10,9 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from models.declarations.extensions import BranchKind, GeneratorKind, StoreKind
+from models.declarations.fusion_method import Method
 from models.errors import WrongDeclaration
-from models.extensions import BranchKind, GeneratorKind, StoreKind
-from models.fusion_method import Method
 
 GROUPS: Mapping[str, tuple[str, type]] = {
     "store kind": ("chorale.stores", StoreKind),

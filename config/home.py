@@ -6,13 +6,13 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 from redis import Redis, RedisError
 
-from models.errors import WrongHome
+from models.errors import WrongDeclaration, WrongHome
 
 HOME_FORMAT = 2
 """Raised whenever the folder changes in a way that an older program cannot use; old folders then need a migration."""
@@ -72,18 +72,21 @@ def write_private(file: Path, text: str) -> None:
 
 FILE = "up.json"
 _OF_ONE_TERMINAL = ("CHORALE_HOME", "CHORALE_LOG_FORMAT", "CHORALE_LOG_LEVEL")
+ANSWER_LIMIT_S = 1.0
 
 
 @contextmanager
-def shared(home: Path, environ: Mapping[str, str], names: frozenset[str]) -> Iterator[None]:
-    """While the block runs, other processes find these variables of `environ` (`shared_environment`)."""
+def shared(home: Path, environ: Mapping[str, str], names: frozenset[str], redis_url: str) -> Iterator[None]:
+    """While the block runs, other processes find these variables of `environ` (`shared_environment`) and the Redis."""
     file = home / FILE
     given = sorted(name for name in names - {*_OF_ONE_TERMINAL} if environ.get(name))
-    variables = {name: environ[name] for name in given}
-    content = json.dumps(
-        {"pid": os.getpid(), "began": psutil.Process().create_time(), "environment": variables}
-    )
-    write_private(file, content)  # it may have passwords
+    content = {
+        "pid": os.getpid(),
+        "began": psutil.Process().create_time(),
+        "redis_url": redis_url,
+        "environment": {name: environ[name] for name in given},
+    }
+    write_private(file, json.dumps(content))  # it has passwords
     try:
         yield
     finally:
@@ -92,54 +95,39 @@ def shared(home: Path, environ: Mapping[str, str], names: frozenset[str]) -> Ite
 
 def shared_environment(home: Path) -> dict[str, str]:
     """The variables of the `chorale up` that runs on this home; none if none runs."""
-    try:
-        content = json.loads((home / FILE).read_text(encoding="utf-8"))
-        if psutil.Process(int(content["pid"])).create_time() != content["began"]:
-            return {}
-        return {str(name): str(value) for name, value in content["environment"].items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, psutil.Error):
-        return {}
-
-
-ANSWER_LIMIT_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class RunningRedis:
-    """The content of `redis.json`."""
-
-    url: str
-    pid: int
-    started: str
-    """ISO 8601."""
+    return {str(name): str(value) for name, value in _shared(home).get("environment", {}).items()}
 
 
 def find_redis_url(home: Path) -> str | None:
-    """The address of the server that `chorale up` runs for this home; None if none answers."""
-    running = read_running(home)
-    return running.url if running is not None and server_pid(running) else None
-
-
-def read_running(home: Path) -> RunningRedis | None:
-    try:
-        content = json.loads((home / "redis.json").read_text())
-        return RunningRedis(str(content["url"]), int(content["pid"]), str(content["started"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def server_pid(running: RunningRedis) -> int | None:
-    """The process id of the server at this address; None if none answers, or one that `chorale up` did not start.
-
-    It is the announced process, whose number may have been reused by another program, or a child of it (cli/local/child_wrapper.py).
-    """
-    if not psutil.pid_exists(running.pid):
+    """The address of the Redis of the `chorale up` that runs on this home; None if none runs, or its Redis does not answer."""
+    url: str | None = _shared(home).get("redis_url")
+    if url is None:
         return None
     try:
         with Redis.from_url(
-            running.url, socket_timeout=ANSWER_LIMIT_S, socket_connect_timeout=ANSWER_LIMIT_S
+            url, socket_timeout=ANSWER_LIMIT_S, socket_connect_timeout=ANSWER_LIMIT_S
         ) as client:
-            pid = int(client.info("server")["process_id"])
-        return pid if running.pid in (pid, psutil.Process(pid).ppid()) else None
-    except (RedisError, ValueError, KeyError, psutil.Error):
+            client.ping()
+    except (RedisError, ValueError):
         return None
+    return url
+
+
+def known_redis_url(redis_url: str | None, home: Path) -> str:
+    """The address that the settings have, or else the one of `find_redis_url`.  Raises WrongDeclaration if there is neither."""
+    known = redis_url or find_redis_url(home)
+    if known is None:
+        raise WrongDeclaration(
+            "no Redis is known: start `chorale up` in another terminal, or set CHORALE_REDIS_URL"
+        )
+    return known
+
+
+def _shared(home: Path) -> dict[str, Any]:
+    """What the `chorale up` that runs on this home shares; empty if none runs."""
+    try:
+        content = json.loads((home / FILE).read_text(encoding="utf-8"))
+        runs = psutil.Process(int(content["pid"])).create_time() == content["began"]
+    except (OSError, ValueError, LookupError, TypeError, psutil.Error):
+        return {}
+    return content if runs else {}

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from models.declarations.extensions import Declared, Revision, Variable
 from models.errors import NotConfigured
-from models.extensions import Declared, Variable
 
 DEFAULT_ENCODER = "default"
 """The encoder of a namespace that names none: the table [encoders.default], else the model of `CHORALE_EMBEDDER`."""
@@ -41,12 +41,15 @@ Address = Annotated[str, AfterValidator(checked_address)]
 
 
 def key_in(variable: str | None) -> str | None:
-    """The key in an environment variable; None if no variable is named.  Raises NotConfigured if it is not set."""
+    """The key in an environment variable; None if no variable is named.  Raises NotConfigured if it is not set, or no header can carry
+    the key."""
     if variable is None:
         return None
-    if key := os.environ.get(variable, "").strip():
+    key = os.environ.get(variable, "").strip()
+    if key and key.isascii() and key.isprintable():
         return key
-    raise NotConfigured(f"the variable {variable}, which api_key_env names, is not set")
+    why = "holds characters that no header can carry" if key else "is not set"
+    raise NotConfigured(f"the variable {variable}, which api_key_env names, {why}")
 
 
 class EncoderDeclaration(Declared):
@@ -57,7 +60,7 @@ class EncoderDeclaration(Declared):
     """`onnx`: the BERT family, and models with an ONNX file; `sentence_transformers`: any model (needs `make torch`)."""
     model: str = Field(min_length=1)
     """A name on the Hugging Face hub, or a folder."""
-    revision: str | None = Field(None, max_length=128, pattern=r"^\w[\w./-]*$")
+    revision: Revision | None = None
     """Commit, tag or branch of a model on the hub; None: `main`."""
     question_prompt: str | None = Field(None, max_length=1_000)
     """Stands before each question; None: what a known model needs (`chorale models`), else what its folder says."""
@@ -128,7 +131,7 @@ class RerankerDeclaration(Declared):
     name: str
     model: str = Field(min_length=1)
     """A sentence-transformers CrossEncoder: a name on the Hugging Face hub, or a folder."""
-    revision: str | None = Field(None, max_length=128, pattern=r"^\w[\w./-]*$")
+    revision: Revision | None = None
     """Commit, tag or branch of a model on the hub; None: `main`."""
     backend: Literal["onnx", "sentence_transformers", "endpoint"] = "onnx"
     """`onnx`: the BERT family, without PyTorch; `sentence_transformers`: any (needs `make torch`); `endpoint`: a server."""

@@ -19,8 +19,8 @@ from config.declarations import (
     proposed_name,
 )
 from config.model_declarations import DEFAULT_ENCODER
-from models import cypher
-from models.extensions import Kinds
+from models.declarations import cypher
+from models.declarations.extensions import Kinds
 
 Mistakes = Iterator[tuple[tuple[str, ...], str]]
 

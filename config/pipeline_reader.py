@@ -41,9 +41,9 @@ from config.declarations import (
     proposed_name,
 )
 from config.model_declarations import ENCODER_KINDS, DeclaredEncoder, RerankerDeclaration
+from models.boost_plan import BoostPlan
+from models.declarations.extensions import Kinds, Options
 from models.errors import WrongDeclaration
-from models.extensions import Kinds, Options
-from models.plan import BoostPlan
 
 DEFAULT_FILE = Path(__file__).with_name("pipeline.toml")
 

@@ -30,8 +30,8 @@ from redis.exceptions import (
 
 from models.errors import UnsupportedRedis
 
-_PASSING = (ReadOnlyError, OutOfMemoryError, ClusterDownError, TryAgainError)
-_PASSING_CODES = re.compile(
+_TRANSIENT = (ReadOnlyError, OutOfMemoryError, ClusterDownError, TryAgainError)
+_TRANSIENT_CODES = re.compile(
     r"(?:^| -|: )(READONLY|MISCONF|LOADING|OOM|BUSY|NOREPLICAS|MASTERDOWN|UNBLOCKED|CLUSTERDOWN|TRYAGAIN)\b"
 )
 """Codes of replies that say that the server cannot serve now.  Words stand before the code of a command in a pipeline, and
@@ -53,11 +53,11 @@ def redis_ms(redis: Redis) -> int:
     return seconds * 1_000 + micros // 1_000
 
 
-def is_passing(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether the same command may succeed later without anybody's change: Redis is away, or it answers that it cannot serve
     now, as a replica after a failover, after a failed save, or while it is full or busy."""
     if isinstance(error, ResponseError):
-        return isinstance(error, _PASSING) or bool(_PASSING_CODES.search(str(error)))
+        return isinstance(error, _TRANSIENT) or bool(_TRANSIENT_CODES.search(str(error)))
     return isinstance(error, ConnectionError | TimeoutError | OSError)
 
 
@@ -102,7 +102,7 @@ def explained(error: RedisError, url: str | None = None) -> Explanation:
             f"{server} does not allow this login to do that ({message.partition(' script: ')[0]})",
             "put a login with that permission into CHORALE_REDIS_URL, such as the operator's",
         )
-    if isinstance(error, ResponseError) and is_passing(error):
+    if isinstance(error, ResponseError) and is_transient(error):
         return Explanation(f"{server} cannot serve now ({message})", "wait, or see its log")
     if isinstance(error, ResponseError):
         return Explanation(f"{server} refuses the command ({message})", "see its log, and CHORALE_REDIS_URL")

@@ -28,6 +28,7 @@ from pydantic import (
 
 from config.addresses import check_broker, check_database, check_postgresql, check_redis
 from config.home import shared_environment
+from models.declarations.extensions import Revision
 from models.errors import WrongDeclaration
 
 UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -108,7 +109,7 @@ class Settings(BaseModel):
     embedder: str = Field("sentence-transformers/all-MiniLM-L6-v2", min_length=1)
     """The model that turns texts into vectors: a name on the Hugging Face hub, or a folder. A namespace
     refuses another model until it is rebuilt."""
-    embedder_revision: str | None = Field(None, max_length=128, pattern=r"^\w[\w./-]*$")
+    embedder_revision: Revision | None = None
     """Commit, tag or branch of an embedder on the hub. Files that change later are refused
     (`home/model_hashes`). Not set: `main`; for the default embedder its installed package."""
     pickled_weights: bool = False
@@ -162,7 +163,7 @@ class Settings(BaseModel):
     """TTL in seconds of complete answers in the cache; 0 turns the cache off."""
     resend_after_s: float = Field(0.4, ge=0.05, le=30)
     """Seconds after which a part that no worker has started is sent again."""
-    sweep_interval_s: float = Field(0.02, ge=0.001, le=1)
+    sweep_interval_s: float = Field(0.05, ge=0.001, le=0.1)
     """Longest sleep in seconds of a sweeper; a request can end late by up to this."""
     sweeper_threads: bool = True
     """Run a sweeper thread in every worker that is not forked."""

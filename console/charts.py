@@ -14,22 +14,29 @@ from evaluation.judged.movements import RankedHit
 COLUMN, ROW, TOP, LEFT = 130, 20, 30, 60
 DEEPEST = 8
 """Later ranks are drawn in one row below."""
+MOST_LINES = 8
+"""With so many lines the picture takes less than a third of the first screen."""
 LANES_WIDTH = 600
 _SEARCH = f"{Stage.SEARCH}."
 MINUTE_WIDTH, MINUTES_HEIGHT = 5, 60
 
 
 def rank_chart(
-    columns: Sequence[str], documents: Mapping[str, Sequence[int | None]], titles: Mapping[str, str]
-) -> dict[str, Any]:
-    """A line for each document through its ranks; None: the ranking does not have it.
-
-    `documents` gives a rank for each of `columns`.
-    """
-    known = [rank for ranks in documents.values() for rank in ranks if rank is not None]
-    rows = min(max(known, default=1), DEEPEST + 1)
-    lines = []
-    for place, (document_id, ranks) in enumerate(documents.items()):
+    fused: Sequence[RankedHit],
+    branches: Sequence[str],
+    titles: Mapping[str, str | None],
+    answered: Mapping[str, int] | None = None,
+) -> dict[str, Any] | None:
+    """A line for each of the first hits, through its rank in each branch, after the fusion, and in the answer if `answered` has
+    these ranks; None without hits."""
+    if not fused:
+        return None
+    columns = [*branches, "fused", *(["answer"] if answered is not None else [])]
+    lines, deepest = [], 1
+    for place, hit in enumerate(fused[:MOST_LINES]):
+        ranks = [*((hit.branches[name].rank or None) if name in hit.branches else None for name in branches)]
+        ranks += [place + 1, *([answered.get(hit.document_id)] if answered is not None else [])]
+        deepest = max(deepest, *(rank for rank in ranks if rank is not None))
         dots = [
             {
                 "x": LEFT + column * COLUMN,
@@ -41,20 +48,19 @@ def rank_chart(
         ]
         lines.append(
             {
-                "document_id": document_id,
-                "title": titles.get(document_id) or document_id,
+                "document_id": hit.document_id,
+                "title": titles.get(hit.document_id) or hit.document_id,
                 "series": place % 8,
                 "dots": dots,
                 "points": " ".join(f"{dot['x']},{dot['y']}" for dot in dots),
             }
         )
-    heads = [{"x": LEFT + place * COLUMN, "name": name} for place, name in enumerate(columns)]
     label_x = LEFT + (len(columns) - 1) * COLUMN + 18
     return {
         "width": label_x + 260,
-        "height": TOP + rows * ROW,
+        "height": TOP + min(deepest, DEEPEST + 1) * ROW,
         "label_x": label_x,
-        "columns": heads,
+        "columns": [{"x": LEFT + place * COLUMN, "name": name} for place, name in enumerate(columns)],
         "lines": lines,
     }
 

@@ -16,8 +16,8 @@ from config.declarations import Configuration, LivePair, Pipeline
 from console.pages import Page, Visit
 from console.questions_file import MOST_BYTES, MOST_QUESTIONS, ask_file
 from console.recorded import WEIGHT, changes_of, number_of
-from models.audit_tables import RequestRow
 from models.errors import ServiceError
+from models.tables.audit import RequestRow
 from records.audit.shadow_pairs import shadow_pairs
 from records.judgements import store
 from records.judgements.impressions import impressions

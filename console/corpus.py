@@ -66,7 +66,9 @@ def read_document(visit: Visit, namespace: str, document_id: str, first: int = 0
 def _read(visit: Visit, what: str, namespace: str, **about: Any) -> dict[str, Any]:
     """Only what meets the filters of the key.  Raises Problem for what is not there, and ServiceUnavailable."""
     about |= {"name": namespace, "filters": with_forced_filters(visit.session.grant.filters, {})}
-    call = ServiceCall(visit.services.blocking_redis, what, socket_timeout_s=CALL_S, **about)
+    cells = visit.services.blocking_redis
+    redis = cells.by_name[cells.answering(namespace)]
+    call = ServiceCall(redis, what, socket_timeout_s=CALL_S, **about)
     held: dict[str, Any] | None = call.result()
     if held is None:
         raise not_found()

@@ -1,4 +1,5 @@
-"""Whether the installation is well: its processes, queues, breakers and what is missing.  For the operator's keys."""
+"""Whether the installation is well: its processes, queues, breakers and what is missing, of each cell.  For the operator's
+keys."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from typing import Any
 
 from anyio import to_thread
 from prometheus_client.parser import text_string_to_metric_families
+from redis import Redis
+from redis.exceptions import RedisError
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -38,21 +41,43 @@ async def show(visit: Visit) -> dict[str, Any]:
 
 def _state(visit: Visit) -> dict[str, Any]:
     services = visit.services
-    redis, settings = services.blocking_redis, services.settings
     readiness = readiness_of(visit.request.app.state.api, services)
+    cells = services.blocking_redis
+    now_ms = redis_ms(cells.by_name[cells.answering("")])
+    state = {
+        "is_ready": readiness.is_ready,
+        "has_doctor": visit.request.app.state.doctor is not None,
+        "missing": [part.model_dump(exclude_none=True) for part in readiness.missing],
+        "last_hour": _last_hour(services.database, now_ms // queries.MINUTE_MS),
+    }
+    if not services.settings.cells:
+        return state | _of_redis(visit, cells.by_name[""])
+    lost = {part.cell for part in readiness.missing if part.name == "redis"}
+    of_cells = {
+        name: None if name in lost else _of_cell(visit, redis) for name, redis in cells.by_name.items()
+    }
+    return state | {"cells": of_cells}
+
+
+def _of_cell(visit: Visit, redis: Redis) -> dict[str, Any] | None:
+    """None if its Redis does not answer."""
     try:
-        running = Running.from_pipeline(
-            visit.pipeline, redis, broker_url=settings.broker_url, reads_messages=False
-        )
+        return _of_redis(visit, redis)
+    except RedisError:
+        return None
+
+
+def _of_redis(visit: Visit, redis: Redis) -> dict[str, Any]:
+    """Its processes, queues, findings and signals."""
+    broker_url = visit.services.settings.broker_url
+    try:
+        running = Running.from_pipeline(visit.pipeline, redis, broker_url=broker_url, reads_messages=False)
     except WrongDeclaration:  # `missing` says so
-        running = Running(redis, (), broker_url=settings.broker_url)
+        running = Running(redis, (), broker_url=broker_url)
     metrics = {
         family.name: family.samples for family in text_string_to_metric_families(render(redis).decode())
     }
     return {
-        "is_ready": readiness.is_ready,
-        "has_doctor": visit.request.app.state.doctor is not None,
-        "missing": [part.model_dump() for part in readiness.missing],
         **running.served(),
         # The login of the API may not read the outbox; `signals` have its length.
         "findings": [finding for finding in running.findings("outbox") if not finding["part"]],
@@ -61,7 +86,6 @@ def _state(visit: Visit) -> dict[str, Any]:
             for series in SIGNALS
             for value in ([sample.value for sample in metrics.get(series.name, ())] or (None,))
         ],
-        "last_hour": _last_hour(services.database, redis_ms(redis) // queries.MINUTE_MS),
     }
 
 

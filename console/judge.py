@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
 from anyio import to_thread
-from chorale_client.errors import ChoraleError, InvalidRequest, ServiceUnavailable, describe_faults
+from chorale_client.errors import ChoraleError, InvalidRequest, ServiceUnavailable
 from chorale_client.tenants import owned
-from pydantic import ValidationError
 
 from api.audit import visible_row
 from api.feedback import record
 from api.problems import Problem
 from console.compare import address_of, compared_by, count_comparison, summary, tenant_of_feedback
 from console.corpus import read_document
-from console.pages import Page, Visit
+from console.pages import Page, Visit, checked
 from console.recorded import kept_hits
 from console.search import MEANINGS, marked
-from models.audit_tables import RequestRow
 from models.errors import ServiceError
+from models.tables.audit import RequestRow
 from records.audit.queries import Which
 from records.judgements import store
 from records.judgements.feedback import NOTHING_FITS, Event, RecordedQuestion
@@ -194,10 +193,7 @@ def _events(form: Mapping[str, str]) -> list[Event]:
             judged.append({**of, "action": "grade", "document_id": document_id, "grade": value})
     if NOTHING_FITS in form:
         judged.append({**about, "action": NOTHING_FITS})
-    try:
-        return [Event.model_validate(fields, strict=False) for fields in judged]
-    except ValidationError as error:
-        raise InvalidRequest(describe_faults(error.errors(), place="form")) from None
+    return [checked(Event, fields) for fields in judged]
 
 
 PAGES = (Page("/judge", "Judge", "judge.html", show, ("audit:read",), post=save),)

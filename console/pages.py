@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+from chorale_client.errors import InvalidRequest, describe_faults
 from chorale_client.tenants import short_id
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,6 +21,8 @@ from starlette.responses import Response
 from api.services import Services
 from config.declarations import Pipeline
 from console.sessions import PATH, Session
+
+M = TypeVar("M", bound=BaseModel)
 
 FOLDER = Path(__file__).parent
 HEADERS = {
@@ -53,6 +57,14 @@ class Visit:
     def parameters(self) -> Mapping[str, str]:
         """Those of the address, without empty ones; of several with one name the last."""
         return {name: value for name, value in self.request.query_params.items() if value != ""}
+
+
+def checked(model: type[M], fields: Mapping[str, Any], place: str = "form") -> M:
+    """The fields that a visitor has sent, as this model.  Raises InvalidRequest, which names `place`, the form or the file."""
+    try:
+        return model.model_validate(fields, strict=False)
+    except ValidationError as error:
+        raise InvalidRequest(describe_faults(error.errors(), place=place)) from None
 
 
 def fields_of(value: object, *names: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from math import isfinite
 from typing import Any
@@ -17,21 +17,19 @@ from starlette.responses import RedirectResponse, Response
 from api.audit import list_past_searches, visible_row
 from console.charts import lanes, rank_chart, score_bars
 from console.pages import Page, Visit, fields_of
-from console.search import configurations_of, kept_answer, recorded_degraded
+from console.search import configurations_of, degraded_view, kept_answer
 from console.searched_again import difference, search_again
 from console.sessions import PATH
 from evaluation.recorded.fusion_changes import FusionChanges, fused_with, reported_ms, smallest_swap
 from evaluation.recorded.request import RecordedRequest
 from evaluation.recorded.whereabouts import whereabouts
-from fusion.fused_hits import FusedHit
-from models.audit_tables import RequestRow
 from models.plan import Plan
+from models.tables.audit import RequestRow
 
 WEIGHT = "weight."
 """Before the name of a branch, the parameter of its weight."""
 _SHOWN = 20
 """Hits of a list."""
-_CHART = 8
 _FILTERS = ("status", "correlation_id", "namespace", "missing", "begins")
 
 
@@ -77,7 +75,7 @@ def summary(row: RequestRow) -> dict[str, Any]:
         "request": {
             **fields_of(row, "request_id", "namespace", "configuration", "method", "status", "took_ms"),
             **fields_of(row, "ended_by", "accepted_at_ms"),
-            "degraded": recorded_degraded(row),
+            "degraded": degraded_view(row.degraded, row.stages),
             "questions": [question.text for question in row.questions],
         },
         "lanes": lanes(row.stages, deadline_ms),
@@ -100,6 +98,7 @@ def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> di
     was = {hit.document_id: rank for rank, hit in enumerate(before, start=1)}
     names = [branch.name for branch in plan.branches]
     bars = score_bars(after[:_SHOWN], names)
+    answered = {hit.document_id: hit.rank for hit in row.questions[recorded.plan.searched[position]].hits}
     wanted = visit.parameters.get("document")
     rival = None if is_changed or base.rival is None else base.rival.configuration
     swap = None if rival else smallest_swap(recorded, base, changes, position, after)
@@ -136,7 +135,7 @@ def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> di
                 for rank, (hit, row_bars) in enumerate(zip(after[:_SHOWN], bars, strict=True), start=1)
             ],
             "count": len(after),
-            "chart": _chart(recorded, position, names, after, titles, late),
+            "chart": rank_chart(after, names, titles, answered if recorded.plan.rerank else None),
             "swap": None if swap is None else asdict(swap),
             "lists": [_list(recorded, name, position, reported.get(name), name in late) for name in names],
             "document": wanted,
@@ -218,35 +217,6 @@ def _list(
             for rank, (id_, score) in enumerate(list(documents.items())[:_SHOWN], start=1)
         ],
     }
-
-
-def _chart(
-    recorded: RecordedRequest,
-    position: int,
-    names: Sequence[str],
-    fused: Sequence[FusedHit],
-    titles: Mapping[str, str],
-    late: set[str],
-) -> dict[str, Any] | None:
-    """The first hits in each branch and fused, and in the recorded answer if it was reranked."""
-    if not fused:
-        return None
-    is_reranked = recorded.plan.rerank is not None
-    answered = {
-        hit.document_id: hit.rank for hit in recorded.row.questions[recorded.plan.searched[position]].hits
-    }
-    documents = {
-        hit.document_id: [
-            *(
-                hit.branches[name].rank or None if name in hit.branches and name not in late else None
-                for name in names
-            ),
-            rank,
-            *([answered.get(hit.document_id)] if is_reranked else []),
-        ]
-        for rank, hit in enumerate(fused[:_CHART], start=1)
-    }
-    return rank_chart([*names, "fused", *(["answer"] if is_reranked else [])], documents, titles)
 
 
 _ONE = "/requests/{request_id}"

@@ -10,20 +10,18 @@ from urllib.parse import urlencode
 
 from anyio import move_on_after, to_thread
 from chorale_client.answer import Answer, Hit, QuestionAnswer, Snippet
-from chorale_client.errors import ChoraleError, InvalidRequest, describe_faults
+from chorale_client.errors import ChoraleError, InvalidRequest
 from chorale_client.request import Request
 from chorale_client.request_factory import make_request
 from chorale_client.wire_names import consequence
-from pydantic import ValidationError
 
 from api.feedback import record, recorded_row
 from api.limits import count_cost
 from api.namespaces import NamespaceList, list_namespaces
 from console.calls import calls_of
-from console.charts import fused_score, rank_chart, score_bars
-from console.pages import Page, Visit, fields_of
+from console.charts import MOST_LINES, fused_score, rank_chart, score_bars
+from console.pages import Page, Visit, checked, fields_of
 from console.sessions import PATH
-from models.audit_tables import RequestRow
 from models.errors import WrongDeclaration
 from models.plan import ordinary_calls
 from records.judgements.feedback import Event, RecordedQuestion
@@ -34,10 +32,12 @@ from records.keys.redaction import redacted, unknown_namespace
 PARAMETERS = ("q", "namespace", "configuration", "top_k", "timeout_s", "filters", "live")
 """Those of the page's address."""
 INCLUDE = ("ids", "metadata", "snippets", "explanation")
+MOST_CHOICES = 100
+"""Namespaces in a list to choose from; where there are more, the name is written."""
+MISSING = {"degraded", "stages"}
+"""The fields of an answer that say what is missing."""
 NAMESPACES_S = 2.0
 """How long a page waits for the names of the namespaces."""
-_CHART = 8
-"""Hits of the chart, which takes less than a third of the first screen."""
 _FACETS, _FACET_CHARS = 12, 60
 """The page links at most this many values of a hit's metadata, of at most this many characters."""
 MEANINGS = {0: "does not fit", 1: "touches it", 2: "helps", 3: "is the answer"}
@@ -46,12 +46,13 @@ MEANINGS = {0: "does not fit", 1: "touches it", 2: "helps", 3: "is the answer"}
 
 async def show(visit: Visit) -> dict[str, Any]:
     """Searches when the address has a question."""
-    known = await page_of_namespaces(visit)
+    known = await page_of_namespaces(visit, MOST_CHOICES)
     names = None if known is None else [namespace.name for namespace in known.namespaces]
     given = {name: visit.parameters.get(name, "") for name in PARAMETERS}
     data: dict[str, Any] = {
         "form": given | {"namespace": given["namespace"] or next(iter(names or ()), "")},
         "namespaces": names,
+        "more_namespaces": known is not None and known.next is not None,
         "configurations": configurations_of(visit),
         "error": None,
         "answer": None,
@@ -107,17 +108,14 @@ async def grade(visit: Visit, form: Mapping[str, str]) -> str:
     grant.require("search:run")
     fields = {name: form.get(name, "") for name in ("document_id", "grade")}
     request_id = form.get("request", "")
-    try:
-        event = Event.model_validate({"request_id": request_id, "action": "grade", **fields}, strict=False)
-    except ValidationError as error:
-        raise InvalidRequest(describe_faults(error.errors(), place="form")) from None
+    event = checked(Event, {"request_id": request_id, "action": "grade", **fields})
     rows = {request_id: await recorded_row(request_id, grant, services)}
     await to_thread.run_sync(record, services.database, [event], rows, grant.key_id, "judge")
     parameters = {name: form[name] for name in PARAMETERS if form.get(name)}
     return f"/search?{urlencode({**parameters, 'request': request_id})}"
 
 
-async def page_of_namespaces(visit: Visit, limit: int = 1_000, after: str = "") -> NamespaceList | None:
+async def page_of_namespaces(visit: Visit, limit: int, after: str = "") -> NamespaceList | None:
     """The namespaces that the key may search; None if no sweeper lists them in time."""
     with move_on_after(NAMESPACES_S):
         return await to_thread.run_sync(
@@ -179,11 +177,11 @@ def answer_view(answer: Answer, filters: Mapping[str, Any]) -> dict[str, Any]:
         **fields_of(answer, "request_id", "namespace", "configuration", "method", "status", "took_ms"),
         **fields_of(answer, "top_k", "depth", "rerank_depth"),
         **fields_of(question, "confidence", "total_matches", "removed"),
-        "degraded": degraded_view(answer),
+        "degraded": degraded_view(**answer.model_dump(include=MISSING)),
         "warnings": list(answer.warnings),
         "branches": branches,
         "hits": [hit_view(hit, row, filters) for hit, row in zip(question.hits, bars, strict=True)],
-        "chart": _chart(question.hits[:_CHART], branches),
+        "chart": _chart(question.hits[:MOST_LINES], branches),
     }
 
 
@@ -192,30 +190,21 @@ def _searched(answer: Answer) -> list[str]:
     return [line.stage.removeprefix(prefix) for line in answer.stages if line.stage.startswith(prefix)]
 
 
-def degraded_view(answer: Answer) -> list[dict[str, Any]]:
-    """What is missing, why, and the milliseconds that it had."""
-    ms = {line.stage: line.ms for line in answer.stages}
-    return [_missing(part.where, part.reason, part.detail, ms.get(part.where)) for part in answer.degraded]
-
-
-def _missing(where: str, reason: str, detail: str, ms: float | None) -> dict[str, Any]:
-    known = consequence(reason)
-    return {
-        "where": where,
-        "reason": reason,
-        "detail": detail,
-        "meaning": known.when,
-        "may_pass": known.retry_worth_it,
-        "ms": ms,
-    }
-
-
-def recorded_degraded(row: RequestRow) -> list[dict[str, Any]]:
-    """The same of a request in the trail."""
-    ms = {line["stage"]: line.get("ms") for line in row.stages}
+def degraded_view(
+    degraded: Sequence[Mapping[str, Any]], stages: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The parts that an answer (as JSON) or a request of the trail lacks, each with its reason and the milliseconds that it had."""
+    ms = {line["stage"]: line.get("ms") for line in stages}
     return [
-        _missing(part["where"], part["reason"], part.get("detail", ""), ms.get(part["where"]))
-        for part in row.degraded
+        {
+            "where": part["where"],
+            "reason": part["reason"],
+            "detail": part.get("detail", ""),
+            "meaning": consequence(part["reason"]).when,
+            "may_pass": consequence(part["reason"]).retry_worth_it,
+            "ms": ms.get(part["where"]),
+        }
+        for part in degraded
     ]
 
 
@@ -266,20 +255,11 @@ def marked(snippet: Snippet | None) -> list[dict[str, Any]]:
 
 def _chart(hits: Sequence[Hit], branches: Sequence[str]) -> dict[str, Any] | None:
     """The hits in each branch, fused, and as they were answered if a later stage moved them."""
-    if not hits:
-        return None
     fused = sorted(hits, key=lambda hit: -fused_score(hit))
-    is_moved = [hit.document_id for hit in fused] != [hit.document_id for hit in hits]
-    ranks = {
-        hit.document_id: [
-            *((hit.branches[name].rank or None) if name in hit.branches else None for name in branches),
-            fused.index(hit) + 1,
-            *([place] if is_moved else []),
-        ]
-        for place, hit in enumerate(hits, start=1)
-    }
-    columns = [*branches, "fused", *(["answer"] if is_moved else [])]
-    return rank_chart(columns, ranks, {hit.document_id: hit.title or hit.document_id for hit in hits})
+    answered = {hit.document_id: place for place, hit in enumerate(hits, start=1)}
+    is_moved = [*answered] != [hit.document_id for hit in fused]
+    titles = {hit.document_id: hit.title for hit in hits}
+    return rank_chart(fused, branches, titles, answered if is_moved else None)
 
 
 PAGES = (Page("/search", "Search", "search.html", show, ("search:run",), post=grade),)

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from api.audit import visible_row
 from api.problems import Problem
 from console.pages import Visit
-from console.search import INCLUDE, ask, degraded_view, kept_answer, recorded_degraded
-from models.audit_tables import RequestRow
+from console.search import INCLUDE, MISSING, ask, degraded_view, kept_answer
+from models.tables.audit import RequestRow
 from records.keys.redaction import redacted, unknown_namespace
 
 _OF_ITS_TIME = (
@@ -65,7 +65,9 @@ async def difference(visit: Visit, row: RequestRow, request_id: str) -> dict[str
         "status": new.status,
         "configuration": new.configuration,
         "took_ms": new.took_ms,
-        "degraded": degraded_view(redacted(new)) if isinstance(new, Answer) else recorded_degraded(new),
+        "degraded": degraded_view(**redacted(new).model_dump(include=MISSING))
+        if isinstance(new, Answer)
+        else degraded_view(new.degraded, new.stages),
         "questions": [
             {
                 "text": question.text,

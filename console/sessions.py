@@ -1,27 +1,23 @@
 """Logging in: a key becomes a session, whose random id stands in a cookie.
 
-Redis has the session under a hash of its id.  The key is looked up for each page, so that a session ends with its key.
+The key is looked up for each page, so that a session ends with its key.
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
-import secrets
 from dataclasses import dataclass
 
 from anyio import to_thread
-from chorale_client.keys import SESSION
-from pydantic_core import from_json, to_json
 from starlette.requests import Request
 from starlette.responses import Response
 
 from api.services import Services
+from records.keys import sessions
 from records.keys.grant import Grant
 
 COOKIE = "chorale_session"
 PATH = "/console"
-LASTS_S = 8 * 3_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +33,19 @@ class Session:
 
 
 async def begin(request: Request, services: Services, key_text: str, response: Response) -> bool:
-    """Sets the cookie of a new session on `response`; False for a text that is no valid key.  Raises KeysUnavailable."""
-    grant = await to_thread.run_sync(services.keys.find, key_text, limiter=services.few_threads)
-    if grant is None:
+    """Sets the cookie of a new session on `response`; False for a text that is no valid key.  Raises KeysUnavailable, SQLAlchemyError."""
+
+    def new_session() -> str | None:
+        grant = services.keys.find(key_text)
+        return None if grant is None else sessions.begin(services.database, grant.key_id)
+
+    id_ = await to_thread.run_sync(new_session, limiter=services.few_threads)
+    if id_ is None:
         return False
-    id_ = secrets.token_urlsafe(32)
-    record = {"key_id": grant.key_id, "token": secrets.token_urlsafe(32)}
-    await services.redis.set(_name(id_), to_json(record), ex=LASTS_S)
     response.set_cookie(
         COOKIE,
         id_,
-        max_age=LASTS_S,
+        max_age=sessions.LASTS_S,
         path=PATH,
         httponly=True,
         samesite="strict",
@@ -57,26 +55,29 @@ async def begin(request: Request, services: Services, key_text: str, response: R
 
 
 async def current(request: Request, services: Services) -> Session | None:
-    """The session of the cookie; None without one, and when it or its key has ended.  Raises RedisError, KeysUnavailable."""
+    """The session of the cookie; None without one, and when it or its key has ended.  Raises KeysUnavailable, SQLAlchemyError."""
     id_ = request.cookies.get(COOKIE)
-    record = await services.redis.get(_name(id_)) if id_ else None
-    if record is None:
+    if not id_:
         return None
-    fields = from_json(record)
-    key = await to_thread.run_sync(services.keys.active, fields["key_id"], limiter=services.few_threads)
-    return None if key is None else Session(key.grant(), key.name or key.key_id, fields["token"])
+
+    def find() -> Session | None:
+        login = sessions.find(services.database, id_)
+        key = None if login is None else services.keys.active(login.key_id)
+        return (
+            None
+            if login is None or key is None
+            else Session(key.grant(), key.name or key.key_id, login.token)
+        )
+
+    return await to_thread.run_sync(find, limiter=services.few_threads)
 
 
 async def end(request: Request, services: Services, response: Response) -> None:
     if id_ := request.cookies.get(COOKIE):
-        await services.redis.delete(_name(id_))
+        await to_thread.run_sync(sessions.end, services.database, id_, limiter=services.few_threads)
     response.delete_cookie(COOKIE, path=PATH)
 
 
 def is_token(session: Session, token: str) -> bool:
     """Compares in constant time."""
     return hmac.compare_digest(session.token.encode(), token.encode())
-
-
-def _name(session_id: str) -> str:
-    return SESSION + hashlib.sha256(session_id.encode()).hexdigest()

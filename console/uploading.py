@@ -9,12 +9,11 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from anyio import to_thread
-from chorale_client.errors import InvalidRequest, describe_faults, safe_repr
-from pydantic import ValidationError
+from chorale_client.errors import InvalidRequest, safe_repr
 from starlette.responses import Response
 
 from api.namespaces import LARGEST_MESSAGE, Documents, get_ticket, upsert_documents
-from console.pages import Page, Visit
+from console.pages import Page, Visit, checked
 from ingest.raw_documents import RawDocument, ReadLimits, Skipped
 from ingest.read import FORMATS, read_documents
 from records.keys import changes
@@ -51,10 +50,7 @@ def _hand_in(visit: Visit, namespace: str, folder: Path) -> str:
     left_out = [f"{Path(item.path).name}: {item.why}" for item in read if isinstance(item, Skipped)]
     if not rows:
         raise InvalidRequest(f"file: nothing can be read. {'. '.join(left_out)[:_LONGEST]}")
-    try:
-        body = Documents.model_validate({"documents": rows})
-    except ValidationError as error:
-        raise InvalidRequest(describe_faults(error.errors(), place="file")) from None
+    body = checked(Documents, {"documents": rows}, place="file")
     ticket = upsert_documents(namespace, body, grant, services, Response()).ticket
     changes.record(services.database, grant, visit.session.key_name, "upload documents", namespace)
     named = {"left_out": ". ".join(left_out)[:_LONGEST]} if left_out else {}

@@ -65,7 +65,7 @@ _DRAINING = (
     *("xreadgroup", "xautoclaim", "xclaim", "xack", "xgroup|create"),
 )
 _LOOKING = ("scan", "info", "bgrewriteaof")
-_ROOM = "info|memory"
+_MEMORY_INFO = "info|memory"
 """Documents are accepted only if Redis has room for them."""
 
 _GROUPS = keys.GROUP_RESULT + "*"
@@ -202,7 +202,7 @@ def _asking(*also_read: str) -> tuple[Grant, ...]:
         _CALLING,
         _AUDITING,
         Grant((keys.WAKEUPS,), ("zadd", "zrem")),
-        Grant((keys.JOB_COMMANDS,), ("lpush", "llen", "pexpire", _ROOM)),
+        Grant((keys.JOB_COMMANDS,), ("lpush", "llen", "pexpire", _MEMORY_INFO)),
         Grant((keys.JOB_REPLY + "*",), ("blpop",)),
         *_sending_to(QUEUE_RETRIEVE),
     )
@@ -211,7 +211,7 @@ def _asking(*also_read: str) -> tuple[Grant, ...]:
 _WRITING = (
     *_asking(keys.INDEXED + "*"),
     *_sending_to(QUEUE_INDEX),
-    Grant((keys.HANDED_IN,), ("get", "set", _ROOM)),
+    Grant((keys.HANDED_IN,), ("get", "set", _MEMORY_INFO)),
     Grant((keys.NOT_DONE + "*",), ("zadd", "zincrby", "zrem", "zscore", "expire")),
 )
 
@@ -243,7 +243,6 @@ ROLES: Mapping[str, Role] = {
             (
                 *_WRITING,
                 Grant((keys.RATE + "*",), ("set", "incrby", "pttl")),
-                Grant((keys.SESSION + "*",), ("set", "get", "del")),
                 Grant((keys.RULES,), ("hget", "hset", "hdel", "watch", "unwatch")),
                 _SEEING,
                 _HEARTBEATS,

@@ -18,9 +18,9 @@ from itertools import count, islice, repeat
 from math import fsum, inf
 from typing import NamedTuple
 
-from models.fusion_method import BranchRanking, Method, Worth
+from models.boost_plan import BoostPlan
+from models.declarations.fusion_method import BranchRanking, Method, Worth
 from models.hits import Hit
-from models.plan import BoostPlan
 
 _SPLIT = 2.0**13 + 1
 

@@ -24,7 +24,7 @@ from chorale_client.request import RELAXABLE_FILTER, Request, Thresholds
 from fusion.candidates import Candidate
 from fusion.fused_hits import FusedHit
 from models.branch_result import BranchResult
-from models.fusion_method import BranchRanking, Method
+from models.declarations.fusion_method import BranchRanking, Method
 from models.hits import Hit, Ranking
 
 _FIRST = Hit("", "", 1e99)

@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from fusion.fused_hits import FusedQuestion
 from fusion.rerank import sigmoid
-from models.fusion_method import BranchRanking
+from models.declarations.fusion_method import BranchRanking
 from models.hits import Ranking
-from models.known_words import knows_language
+from models.texts.known_words import knows_language
 
 UNKNOWN = (
     "the confidence is not known: it needs the branch `vector`, an encoder that knows the namespace's language, and factors for "

@@ -38,9 +38,10 @@ from fusion.page import NO_PIN_LOOKUP, NO_RULES, PinLookup, Placed, Ruled, pinne
 from fusion.question_terms import question_type
 from fusion.rankings import Scores, collapse_ranking, completed, reliability, unit_ids, unscored
 from fusion.rerank import shown_range
-from models.fusion_method import BranchRanking, Method
+from models.boost_plan import BoostPlan
+from models.declarations.fusion_method import BranchRanking, Method
 from models.hits import Ranking
-from models.plan import BoostPlan, Plan
+from models.plan import Plan
 
 
 def _boosted(

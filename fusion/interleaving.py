@@ -24,7 +24,7 @@ from fusion.fused_hits import FusedHit, FusedQuestion, coverage
 from fusion.page import NO_PIN_LOOKUP, PinLookup
 from fusion.rankings import Scores
 from models.branch_result import StageNote
-from models.fusion_method import Method
+from models.declarations.fusion_method import Method
 
 Team = Literal["A", "B"]
 TEAMS: tuple[Team, Team] = ("A", "B")

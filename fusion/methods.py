@@ -14,7 +14,7 @@ from math import fsum, inf, isfinite, sqrt
 from statistics import fmean
 
 from fusion.candidates import best_first
-from models.fusion_method import BranchRanking, Method, Worth, Worths
+from models.declarations.fusion_method import BranchRanking, Method, Worth, Worths
 
 # By ranks
 

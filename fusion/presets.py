@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import fsum
 
 from fusion.methods import COMB_SUM, DBSF, RRF, by_score, min_max_values, new_worth, values_of
-from models.fusion_method import BranchRanking, Method, Worth
+from models.declarations.fusion_method import BranchRanking, Method, Worth
 
 
 def _preset(name: str, method: Method, *, k: float = 60.0, is_weighted: bool = True) -> Method:

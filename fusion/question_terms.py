@@ -2,7 +2,7 @@
 
 The matching is simple, only for snippets, highlights and rules.  Words match without case and accents if they have the same simple
 stem (`notices` and `notice`, `contratti` and `contratto`) or a long common prefix (`connection` and `connected`).  Characters of
-scripts that are written without spaces match as pairs of neighbours, and identifiers in each of their forms (`models.identifiers`).
+scripts that are written without spaces match as pairs of neighbours, and identifiers in each of their forms (`models.texts.identifiers`).
 
 The type is for configurations that weigh branches by it.  Languages written without spaces have long words here: their questions
 count as `keyword`.
@@ -17,8 +17,8 @@ from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
 
-from models.identifiers import forms, has_words_inside
-from models.readable_text import CJK, UNSPACED, clusters, readable
+from models.texts.identifiers import forms, has_words_inside
+from models.texts.readable_text import CJK, UNSPACED, clusters, readable
 
 _ENGLISH = """
 a about all am an and any are as at be been but by can
@@ -196,7 +196,7 @@ _QUESTION_WORD = re.compile(r"[^\W_]+(?:['’\-_./:][^\W_]+)*|\w+")
 def question_type(text: str) -> str:
     """One of QUESTION_TYPES.
 
-    `long`: more than 25 words; `identifier`: it has one for certain (`models.identifiers`); `keyword`: no word such as `the` or `what` among the
+    `long`: more than 25 words; `identifier`: it has one for certain (`models.texts.identifiers`); `keyword`: no word such as `the` or `what` among the
     others; `sentence`: the rest.
     """
     words = _QUESTION_WORD.findall(text)

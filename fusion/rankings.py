@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from chorale_client.request import Variant
-
-from models.fusion_method import BranchRanking
+from models.declarations.fusion_method import BranchRanking
 from models.hits import Hit, Ranking
+
+if TYPE_CHECKING:
+    from chorale_client.request import Variant
 
 LEXICAL = frozenset({"keyword", "entity"})
 """The kinds of variants that BM25 searches."""

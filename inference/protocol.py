@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
+from models.declarations.extensions import GenerationResult
 from models.documents import Matrix
-from models.extensions import GenerationResult
 
 
 class Embedder(Protocol):

@@ -220,7 +220,7 @@ class _Batch:
         ]
         self._loaded = {group.group_id: (group, group.members) for group in loaded}
         self._group_of = {name: self._loaded[group_id][0] for name, group_id in self._before.items()}
-        self._looked_for = {*names, *(group.name for group in loaded)}
+        self._known_names = {*names, *(group.name for group in loaded)}
         self._named: dict[str, NearDuplicateGroup] = {}
         self._groups: list[NearDuplicateGroup] = []
         """The rows of `_shingles`, older groups first."""
@@ -272,7 +272,7 @@ class _Batch:
     def _free_name(self, document_id: str) -> str:
         """The document's own id, or a numbered one while a group of that name still has members."""
         name, number = document_id, 1
-        while name in self._named or (name not in self._looked_for and self._rows.has(name)):
+        while name in self._named or (name not in self._known_names and self._rows.has(name)):
             number += 1
             name = f"{document_id}~{number}"
         return name

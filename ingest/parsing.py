@@ -31,7 +31,7 @@ OUT_OF_MEMORY = 77
 """The exit code of a process that reached its limit of memory."""
 _MORE_S = 5
 """Seconds after which the process ends by itself, should nobody have ended it at its limit of time."""
-_LOOK_EVERY_S = 0.02
+_POLL_S = 0.02
 _BLOCK = 1 << 18
 
 
@@ -72,7 +72,7 @@ def _limit_memory(more_bytes: int) -> None:
 
 def _end_beyond(process: psutil.Process, most_bytes: int) -> None:
     while process.memory_info().rss <= most_bytes:
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_S)
     os._exit(OUT_OF_MEMORY)
 
 
@@ -119,8 +119,8 @@ def _parsed(
         raise
     # Parsers raise any exception for a malformed file; reading must continue.
     except Exception as error:
-        said = getattr(error, "strerror", None) or str(error)[:200] or "its parser failed"
-        why = f"cannot be read: {said}"
+        detail = getattr(error, "strerror", None) or str(error)[:200] or "its parser failed"
+        why = f"cannot be read: {detail}"
     yield {"end": why, "reason": reason}
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from chorale_client.wire_names import Reason, Stage, StageStatus
 
-from models.branch_result import BranchResult, Degradation
-from models.plan import BranchPlan, Plan
+if TYPE_CHECKING:
+    from models.branch_result import BranchResult, Degradation
+    from models.plan import BranchPlan, Plan
 
 Verdict = Literal["answered", "failed", "says_nothing"]
 

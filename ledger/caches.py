@@ -15,7 +15,7 @@ import redis
 from chorale_client.keys import CACHE
 from pydantic_core import from_json, to_json
 
-from models.extensions import GenerationResult
+from models.declarations.extensions import GenerationResult
 
 
 class CacheUnavailable(Exception):

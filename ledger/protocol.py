@@ -174,7 +174,7 @@ class Action:
 class Sweep:
     actions: tuple[Action, ...]
     next_in_ms: int | None
-    """Milliseconds until the next moment; None: nothing is in flight."""
+    """Milliseconds until the next moment, or until the lease of the sweeper that acts ends; None: nothing is in flight."""
     is_acting: bool
     """False: another sweeper holds the lease."""
 

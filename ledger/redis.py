@@ -165,7 +165,7 @@ class RedisLedger:
         queues = [word for pair in self._queues.items() for word in pair]
         first, *actions = self._run("sweep", [WAKEUPS, SWEEPER, QUARANTINE], [sweeper, most, *queues])
         if int(first) == -2:
-            return Sweep((), None, is_acting=False)
+            return Sweep((), int(actions[0]), is_acting=False)
         return Sweep(
             tuple(Action(*(word.decode(errors="replace") for word in action)) for action in actions),
             None if int(first) < 0 else int(first),
@@ -174,18 +174,10 @@ class RedisLedger:
 
     def _plan_args(self, request_id: str, chord: Chord) -> list[Any]:
         latest_ms = max((part.limit_ms for part in chord.parts), default=0)
-        coalescing_key = chord.coalescing_key or ""
-        args: list[Any] = [
-            request_id,
-            chord.plan,
-            latest_ms,
-            chord.finish_reserve_ms,
-            chord.fusion_reserve_ms,
-        ]
-        args += [
-            coalescing_key,
-            self._signer.sign(*_of_plan(request_id, chord.request, coalescing_key.encode(), chord.plan)),
-        ]
+        key = chord.coalescing_key or ""
+        mac = self._signer.sign(*_of_plan(request_id, chord.request, key.encode(), chord.plan))
+        args: list[Any] = [request_id, chord.plan, latest_ms]
+        args += [chord.finish_reserve_ms, chord.fusion_reserve_ms, key, mac]
         for part in chord.parts:
             hedge: int | str = "" if part.hedge_after_ms is None else part.hedge_after_ms
             args += [part.branch, part.queue, part.limit_ms, part.resend_after_ms, hedge]

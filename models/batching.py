@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
@@ -14,6 +14,23 @@ def in_batches(items: Iterable[One], size: int) -> Iterator[list[One]]:
     waiting = iter(items)
     while batch := list(islice(waiting, size)):
         yield batch
+
+
+def in_messages(
+    items: Iterable[One], size_of: Callable[[One], int], *, most: int, most_bytes: int
+) -> Iterator[list[One]]:
+    """All items in order.  A message has at most `most` items and `most_bytes`; a larger item has a message of its own."""
+    message: list[One] = []
+    size = 0
+    for item in items:
+        own = size_of(item)
+        if message and (len(message) == most or size + own > most_bytes):
+            yield message
+            message, size = [], 0
+        message.append(item)
+        size += own
+    if message:
+        yield message
 
 
 def distinct_in_batches(names: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -69,24 +69,16 @@ class PassageText:
 
     passage_id: str
     document_id: str
-    title: str
-    heading: str
-    text: str
-    metadata: Mapping[str, Any]
+    title: str = ""
+    heading: str = ""
+    text: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     pages: str = ""
     """The pages of a PDF that it is on, counted from 1: `3`, or `3-4`."""
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> PassageText:
-        return cls(
-            wire["passage_id"],
-            wire["document_id"],
-            wire.get("title", ""),
-            wire.get("heading", ""),
-            wire.get("text", ""),
-            wire.get("metadata", {}),
-            wire.get("pages", ""),
-        )
+        return cls(**{field.name: wire[field.name] for field in fields(cls) if field.name in wire})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +95,6 @@ class Manifest:
     """Fingerprint of weights, precision, prompts and pooling."""
     dimension: int
     title_repeats: str = "auto"
-    format_version: int = 1
     known_words: float | None = None
     """The share of the first documents' words that the embedder knows (`ingest.language_fit`); None if it was not measured.  It
     describes the documents, so it may differ between builds."""

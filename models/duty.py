@@ -7,7 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from typing import Any
 
-from models.errors import ServiceError
+from models.errors import ServiceError, cause
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Duty(ABC):
 
     def explain(self, error: Exception) -> str:
         """The error as the log shows it."""
-        return f"{type(error).__name__}: {error}"[:300]
+        return cause(error)
 
     def reset(self) -> None:  # noqa: B027  most duties keep nothing
         """Called after a tick that failed, and at the end."""

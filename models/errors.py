@@ -15,6 +15,12 @@ class ServiceError(Exception):
     """The base of everything that the service raises."""
 
 
+def cause(error: Exception) -> str:
+    """The kind and the first line of an error.  Of a database's error, later lines contain the statement and its values."""
+    original = getattr(error, "orig", None) or error
+    return f"{type(original).__name__}: {str(original).partition(chr(10))[0]}"[:500]
+
+
 class UnsupportedRedis(ServiceError):
     """The Redis is of a kind that the service cannot work with.  A process that ends by it should not be started again.
 
@@ -73,10 +79,10 @@ class UnknownNamespace(BadIndex):
         wrong = f"{NO_NAMESPACE}{safe_repr(namespace)}"
         known = "" if there is None else f"{THERE_ARE}{', '.join(there) or 'none yet'}"
         super().__init__(wrong + known)
-        self._said = f"{wrong} in {place}{known or '; `chorale namespaces list` shows the existing ones'}"
+        self._text = f"{wrong} in {place}{known or '; `chorale namespaces list` shows the existing ones'}"
 
     def __str__(self) -> str:
-        return self._said
+        return self._text
 
 
 class Unauthorised(StageFailure):

@@ -13,7 +13,9 @@ from typing import Any
 from chorale_client.request import Question, Request
 from chorale_client.wire_names import WIRE_VERSION
 from chorale_client.wire_reader import read_request
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict
+
+from models.boost_plan import BoostPlan
 
 
 class _Resolved(BaseModel):
@@ -57,24 +59,6 @@ class BranchPlan(_Resolved):
     is_costly: bool = False
     """The request would keep others waiting (`tasks.request.planning.cost`): the part is sent once, and counts for no breaker and no
     duration."""
-
-
-class BoostPlan(_Resolved):
-    """Authority and recency, resolved (ranking.md: `1 + a * 2^(-age/half_life)`)."""
-
-    authority: dict[str, float] = {}
-    """Factor by source type, in lower case."""
-    recency_amount: float = 0.0
-    recency_half_life_days: float = 365.0
-    recency_step: bool = False
-    """True: the whole amount up to the half-life and nothing after it, instead of a decay."""
-    max_places: int | None = 5
-    """How many places a boost may lift a hit; None: no bound."""
-
-    @field_validator("authority")
-    @classmethod
-    def _without_case(cls, factors: dict[str, float]) -> dict[str, float]:
-        return {source_type.casefold(): factor for source_type, factor in factors.items()}
 
 
 class RerankPlan(_Resolved):

@@ -4,7 +4,6 @@ console show, each in its own way."""
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -18,7 +17,7 @@ from ledger.backlog import Quarantine, read_outbox_bound, read_quarantine
 from ledger.breaker_outcomes import store_name
 from ledger.breakers import Breakers, LoadSnapshot
 from monitoring.heartbeats import Heartbeat, read_heartbeats
-from monitoring.queues import QueueState, read_queues
+from monitoring.queues import QueueState, read_queues, with_workers
 from records.audit.outbox import UNREADABLE, outbox_state
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ LONG_QUEUE = 100
 """Waiting messages; a process takes some hundred in a second."""
 OLD_S = 30.0
 """An ended request is usually in the tables within a second."""
-_LOOKS, _LOOK_EVERY_S = 20, 0.05
+_POLLS, _POLL_S = 20, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +68,7 @@ class Running:
         self._broker_url = broker_url
         self._breakers = breakers
         self._reads_messages = reads_messages
+        self._processes: list[Heartbeat] | None = None
 
     @classmethod
     def from_pipeline(
@@ -77,28 +77,27 @@ class Running:
         breakers = [*(branch.name for branch in pipeline.branches), *map(store_name, pipeline.stores)]
         return cls(redis, pipeline.queues, broker_url=broker_url, breakers=breakers, **options)
 
-    @cached_property
+    @property
     def processes(self) -> list[Heartbeat]:
-        return read_heartbeats(self.redis)
+        # A `cached_property` of Python 3.11 has one lock for all objects, so that a silent cell would hold up the others.
+        if self._processes is None:
+            self._processes = read_heartbeats(self.redis)
+        return self._processes
 
     @cached_property
     def queue_states(self) -> Mapping[str, QueueState]:
         if self._broker_url is not None or self._reads_messages:
             return read_queues(self.redis, self.queues, broker_url=self._broker_url, workers=self.processes)
-        serving = Counter(queue for process in self.processes for queue in process.queues)
         with self.redis.pipeline(transaction=False) as trip:
             for queue in self.queues:
                 trip.llen(queue)
-            lengths = dict(zip(self.queues, trip.execute(), strict=True))
+            lengths = trip.execute()
         ages_ms = {name: load.age_ms for name, load in self.load.loads.items()}
-        return {
-            queue: QueueState(
-                length,
-                None if (age_ms := ages_ms.get(queue)) is None else age_ms / 1000,
-                serving[queue] if self.processes else None,
-            )
-            for queue, length in lengths.items()
+        states = {
+            queue: QueueState(length, None if (age_ms := ages_ms.get(queue)) is None else age_ms / 1000)
+            for queue, length in zip(self.queues, lengths, strict=True)
         }
+        return with_workers(states, self.processes)
 
     @cached_property
     def load(self) -> LoadSnapshot:
@@ -213,10 +212,10 @@ def sweeper(running: Running) -> Iterator[Finding]:
 
 def sweeping(running: Running) -> Iterator[Finding]:
     # Between two leases of sweepers there is a moment without one.
-    for _ in range(_LOOKS):
+    for _ in range(_POLLS):
         if running.redis.exists(SWEEPER):
             return
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_S)
     yield Finding(
         "nobody sweeps: a request whose worker dies would not end", "start `chorale sweeper`, or `chorale up`"
     )

@@ -2,10 +2,13 @@
 
 `alive` asks whether the worker NAME lives, `ready` whether it takes work.  A container whose worker does not live is
 restarted.  While Redis is away or a model is missing a restart does not help: then a worker lives and is not ready.
+
+The check runs where the worker runs.  A heartbeat of another host is that of an earlier container, which was killed.
 """
 
 from __future__ import annotations
 
+import socket
 import sys
 
 from config.home import find_redis_url
@@ -29,10 +32,14 @@ def complaint(question: str, name: str) -> str | None:
     if name not in beats:
         return f"no sign of life of a worker {name!r}"
     beat = beats[name]
-    if question == "alive" or (beat is not None and beat.is_ready):
+    if question == "alive":
         return None
     if beat is None:
         return "Redis does not answer"
+    if beat.about.get("host", here := socket.gethostname()) != here:
+        return f"the heartbeat of {name} is that of another host, {beat.about['host']}"
+    if beat.is_ready:
+        return None
     return ": ".join([f"{name} is not ready yet", *filter(None, ["; ".join(beat.missing)])])
 
 

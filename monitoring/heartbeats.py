@@ -10,7 +10,7 @@ from typing import Any
 import redis
 from chorale_client.keys import HEARTBEAT
 
-from config.redis_client import is_passing, open_redis, redis_ms
+from config.redis_client import is_transient, open_redis, redis_ms
 
 ANSWER_LIMIT_S = 1.0
 PROBE = f"{HEARTBEAT}?"
@@ -109,7 +109,7 @@ class RedisHeartbeats:
         try:
             self._client.set(PROBE, 1, xx=True)
         except redis.ResponseError as error:
-            return not is_passing(error)
+            return not is_transient(error)
         return True
 
     def _of_server(self, *, is_ready: bool) -> dict[str, Heartbeat]:

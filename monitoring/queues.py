@@ -79,6 +79,11 @@ def read_queues(
             states = queue_states(redis, queues, broker_url=broker_url)
         except BROKER_ERRORS:
             states = dict.fromkeys(queues, QueueState(None))
+    return with_workers(states, workers)
+
+
+def with_workers(states: dict[str, QueueState], workers: Sequence[Heartbeat]) -> dict[str, QueueState]:
+    """The states with the number of workers that serve each queue, where the broker counts no consumers."""
     if not workers:
         return states
     serving = Counter(queue for worker in workers for queue in worker.queues)

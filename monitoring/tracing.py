@@ -78,9 +78,9 @@ class RequestSpans:
 
     def ended(self, requests: Sequence[Ended]) -> None:
         for request in requests:
-            self._tell(request)
+            self._export(request)
 
-    def _tell(self, ended: Ended) -> None:
+    def _export(self, ended: Ended) -> None:
         from opentelemetry.context import Context
         from opentelemetry.trace import SpanKind
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

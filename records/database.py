@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_json
 from sqlalchemy import URL, Connection, Engine, MetaData, create_engine, event, func, make_url, select
-from sqlalchemy.exc import DisconnectionError, OperationalError
+from sqlalchemy.exc import DisconnectionError, OperationalError, SQLAlchemyError
 
-from models.errors import ServiceError, WrongDeclaration
-from models.schema import Schema
+from models.errors import ServiceError, WrongDeclaration, cause
+from models.tables.schema import Schema
 
 DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 
@@ -23,7 +24,7 @@ CONNECT = {"sqlite": {}, "postgresql": {"connect_timeout": 5, "tcp_user_timeout"
 # A drainer waits this long for a lock and then tries again, so that it can be stopped between attempts.
 ON_CONNECT = {
     # With `secure_delete` SQLite overwrites what is deleted.
-    "sqlite": ("PRAGMA busy_timeout = 2000", "PRAGMA foreign_keys = ON", "PRAGMA secure_delete = ON"),
+    "sqlite": ("PRAGMA busy_timeout = 2000", "PRAGMA secure_delete = ON"),
     "postgresql": ("SET lock_timeout = '2s'",),
 }
 
@@ -94,21 +95,32 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return state.st_dev, state.st_ino
 
 
+def insert_into(connection: Connection | Engine, table: Any) -> Any:
+    """The dialect's own `INSERT`, which can do nothing in a conflict.  The other dialect is not imported: that takes 40 ms."""
+    return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)
+
+
 def to_text(value: Any) -> str:
     """JSON for PostgreSQL: NaN and infinity become null."""
     return to_json(value, inf_nan_mode="null").decode()
 
 
-def cause(error: Exception) -> str:
-    """The first line of the database's message; later lines contain the statement and values."""
-    original = getattr(error, "orig", None) or error
-    return f"{type(original).__name__}: {str(original).partition(chr(10))[0]}"[:500]
+@contextmanager
+def available(
+    connect: Callable[[], AbstractContextManager[Connection]], unavailable: type[ServiceError], what: str
+) -> Iterator[Connection]:
+    """A connection to the database of `what`; errors of SQL become `unavailable`."""
+    try:
+        with connect() as connection:
+            yield connection
+    except SQLAlchemyError as error:
+        raise unavailable(f"the database of the {what} cannot be used: {cause(error)}") from error
 
 
 def _declared() -> Sequence[MetaData]:
     # The mapper of the audit tables takes longer to import than most commands run.
-    from models.audit_tables import AuditTable
-    from models.installation_tables import installation_metadata
+    from models.tables.audit import AuditTable
+    from models.tables.installation import installation_metadata
 
     return AuditTable.metadata, installation_metadata
 

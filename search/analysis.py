@@ -1,7 +1,7 @@
 """Turning text into terms: one way for each language, for documents and questions, and therefore for every engine.
 
-The terms are those of the words that a person reads (`models.readable_text`), and a whole for each identifier
-(`models.identifiers`).  Scripts without spaces become bigrams of characters first (as Elasticsearch's `cjk` does), since tantivy
+The terms are those of the words that a person reads (`models.texts.readable_text`), and a whole for each identifier
+(`models.texts.identifiers`).  Scripts without spaces become bigrams of characters first (as Elasticsearch's `cjk` does), since tantivy
 would take a whole sentence for one word.  Accents are folded after stemming, because the stemmer needs them.
 """
 
@@ -20,8 +20,8 @@ import tantivy
 from models.documents import Document, Manifest
 from models.errors import WrongDeclaration
 from models.hits import MAX_TERMS
-from models.identifiers import Forms, forms
-from models.readable_text import UNSPACED, clusters, readable
+from models.texts.identifiers import Forms, forms
+from models.texts.readable_text import UNSPACED, clusters, readable
 
 ANALYSER = "chorale-lexical-2"
 """Name and version of what makes terms, kept in the manifest: a new version needs a new index."""

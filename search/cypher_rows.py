@@ -1,4 +1,4 @@
-"""Parameters and rows of a Cypher statement, for every store that runs Cypher."""
+"""What stores that run Cypher have in common: parameters and rows of a statement, and the refusal of other searches."""
 
 from __future__ import annotations
 
@@ -6,12 +6,30 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from models.errors import InvalidAnswer
+from models.documents import Matrix
+from models.errors import InvalidAnswer, NotConfigured
+from models.hits import Ranking
 from search.filters import is_number
 from search.protocol import Search
 
 MAX_ROWS = 1_000
 """Rows that are read of one statement."""
+
+
+class CypherAlone:
+    """Inherit in a store that searches neither text nor vectors."""
+
+    subject: str
+    """Names the store in errors."""
+
+    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
+        raise self._refusal()
+
+    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
+        raise self._refusal()
+
+    def _refusal(self) -> NotConfigured:
+        return NotConfigured(f"{self.subject} answers Cypher alone, from a branch of kind 'graph'")
 
 
 def with_limits(values: Mapping[str, Any], namespace: str, search: Search) -> dict[str, Any]:

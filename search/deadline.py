@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from models.errors import StoreTimeout
+
+_T = TypeVar("_T")
 
 
 class Deadline:
     def __init__(self, timeout_s: float, subject: str) -> None:
         """`subject` names the store in the error."""
+        self.subject = subject
         self._timeout_s = timeout_s
-        self._subject = subject
         self._end = time.monotonic() + timeout_s
 
     @property
@@ -26,4 +31,31 @@ class Deadline:
         return left_s
 
     def over(self) -> StoreTimeout:
-        return StoreTimeout(f"{self._subject} did not answer within {self._timeout_s:g} s")
+        return StoreTimeout(f"{self.subject} did not answer within {self._timeout_s:g} s")
+
+
+def no_connection(server: object) -> StoreTimeout:
+    return StoreTimeout(f"no connection to {server} came free in time: raise the store's `connections`")
+
+
+class TimedThreads:
+    """Runs calls of a client that cannot end its calls in time.  Each call has a thread, and there are as many threads as connections."""
+
+    def __init__(self, connections: int, name: str) -> None:
+        self._threads = ThreadPoolExecutor(connections, thread_name_prefix=name)
+
+    def run(
+        self, work: Callable[[], _T], deadline: Deadline, *, give_up: Callable[[], None] = lambda: None
+    ) -> _T:
+        """The result of `work`; raises StoreTimeout at the deadline.  `give_up` is called if the work has begun by then."""
+        answering = self._threads.submit(work)
+        try:
+            return answering.result(deadline.check())
+        except TimeoutError:
+            if answering.cancel():
+                raise no_connection(deadline.subject) from None
+            give_up()
+            raise deadline.over() from None
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from chorale_client.request import Request
 from chorale_client.tenants import tenant_of
 
 from search.filters import RANGES, Fields, choices, compile_filters, elements, is_number, numeral
+
+if TYPE_CHECKING:
+    from chorale_client.request import Request
 
 _TRUTHS = {"true": True, "false": False}
 _ANYTHING: dict[str, Any] = {"not": []}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeGuard
@@ -139,14 +139,19 @@ def unknown_field_warning(field: str) -> str:
     return f"filter {field!r}: no document has this field, so nothing matches"
 
 
+def unknown_field_warnings(fields: Iterable[str], known: Iterable[object]) -> tuple[str, ...]:
+    """`known` says of each field whether some document has it."""
+    return tuple(unknown_field_warning(field) for field, has in zip(fields, known, strict=True) if not has)
+
+
 def long_part_warnings(filters: Mapping[str, Any], longest: int) -> tuple[str, ...]:
     """Warnings for a store whose `contains` is limited to `longest` characters (casefolded)."""
-    said = (
+    warnings = (
         f"filter {field!r}: contains takes up to {longest:,} characters"
         for field, operator, operand in operands(filters)
         if operator == "contains" and isinstance(operand, str) and len(operand.casefold()) > longest
     )
-    return tuple(dict.fromkeys(said))
+    return tuple(dict.fromkeys(warnings))
 
 
 def operands(filters: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:

@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from models import cypher
-from models.endpoints import ElasticsearchEndpoint, OpenSearchEndpoint, PostgresqlEndpoint, WeaviateEndpoint
+from models.declarations import cypher
+from models.declarations.engines import (
+    ElasticsearchEndpoint,
+    OpenSearchEndpoint,
+    PostgresqlEndpoint,
+    WeaviateEndpoint,
+)
+from models.declarations.extensions import Declared, Need, StoreKind
+from models.declarations.http_placeholders import placeholders
+from models.declarations.sources import HttpEndpoint, MongodbTexts, Neo4jEndpoint
 from models.errors import NotConfigured
-from models.extensions import Declared, Need, StoreKind
 from models.hits import Ranking
-from models.http_placeholders import placeholders
-from models.source_endpoints import HttpEndpoint, MongodbTexts, Neo4jEndpoint
 from search.credentials import usable_key
 from search.protocol import Search
 
@@ -113,13 +118,13 @@ def check_derived_cypher(options: Mapping[str, Any], statement: str) -> str | No
 
 
 def open_http_source(name: str, options: Mapping[str, Any]) -> HttpSource:
-    """Raises NotConfigured where its texts are in MongoDB, and the driver is missing or the environment has no usable address."""
+    """Raises NotConfigured if the environment has no usable key.  For a source whose texts are in MongoDB it also raises NotConfigured if
+    MongoDB's driver or a usable address is missing."""
     from search.engines.http.source import HttpSource
 
     endpoint = HttpEndpoint(**options)
-    key = os.environ.get(endpoint.api_key_env) if endpoint.api_key_env else None
     collection = None if endpoint.texts is None else _open_texts(name, endpoint.texts)
-    return HttpSource(name, endpoint, key=key, collection=collection)
+    return HttpSource(name, endpoint, key=_secret(name, endpoint.api_key_env), collection=collection)
 
 
 def _open_texts(name: str, declared: MongodbTexts) -> MongodbCollection:

@@ -9,14 +9,14 @@ import numpy as np
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal, select, update
 
 from models.batching import in_batches
-from models.document_tables import (
+from models.documents import NearDuplicateGroup, Signature
+from models.tables.documents import (
     band_table,
     group_table,
     member_table,
     near_duplicates_metadata,
     settings_table,
 )
-from models.documents import NearDuplicateGroup, Signature
 
 _AT_ONCE = 1_000
 """Values in one statement; databases limit their number."""

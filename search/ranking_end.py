@@ -48,8 +48,8 @@ def cut_warnings(hits: Collection[Hit], depth: int, most: int) -> tuple[str, ...
     """A warning for a server's `most` passages, if they have fewer than `depth` documents."""
     if len(hits) < most or (count := count_documents(hits)) >= depth:
         return ()
-    said = f"{count:,} documents instead of {depth:,}: the store returns at most {most:,} passages"
-    return (f"{Warned.DEPTH}: {said}",)
+    warning = f"{count:,} documents instead of {depth:,}: the store returns at most {most:,} passages"
+    return (f"{Warned.DEPTH}: {warning}",)
 
 
 def count_documents(hits: Collection[Hit]) -> int:

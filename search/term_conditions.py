@@ -22,7 +22,9 @@ from search.filters import (
     long_part_warnings,
     numeral,
     operands,
+    unknown_field_warnings,
 )
+from search.protocol import Search
 
 _C = TypeVar("_C")
 
@@ -41,9 +43,30 @@ def warnings(filters: Mapping[str, object], longest_part: int) -> tuple[str, ...
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SearchConditions(Generic[_C]):
+    """The conditions that the filters and exclusions of a search put on each passage."""
+
+    parts: tuple[_C, ...]
+    """A passage must meet all of them."""
+    fields: tuple[str, ...]
+    """Nothing matches unless some document has each of these fields."""
+    complaints: tuple[str, ...]
+    """Reasons why conditions are invalid; with any complaint nothing matches."""
+
+    def warnings(self, known: Iterable[object]) -> tuple[str, ...]:
+        """With any warning nothing matches; `known` says of each of `fields` whether some document has it."""
+        return self.complaints + unknown_field_warnings(self.fields, known)
+
+
 @dataclass(frozen=True)
 class Conditions(Generic[_C]):
     """How a server expresses conditions; only for filters without `warnings`."""
+
+    longest_part: int
+    """The characters of the longest text for `contains`."""
+    of_documents: Callable[[Sequence[str]], _C]
+    """The document has one of these ids."""
 
     has_any: Callable[[Sequence[str]], _C]
     """The document has one of these terms."""
@@ -56,6 +79,17 @@ class Conditions(Generic[_C]):
     @property
     def everything(self) -> _C:
         return self.has_any([facets.EVERY])
+
+    def of_search(self, search: Search) -> SearchConditions[_C]:
+        """Never raises: invalid conditions are named in `complaints`."""
+        filters = search.filters or {}
+        complaints = warnings(filters, self.longest_part)
+        parts = [] if complaints else [self.of({field: wanted}) for field, wanted in filters.items()]
+        if search.only_ids:
+            parts.append(self.of_documents(search.only_ids))
+        if search.exclude_ids:
+            parts.append(self.negated(self.of_documents(search.exclude_ids)))
+        return SearchConditions(tuple(parts), compile_filters(filters).fields, complaints)
 
     def of(self, filters: Mapping[str, object]) -> _C:
         return self._every(

@@ -6,7 +6,7 @@ Every sweeper process takes calls from the same list.  A call may come twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from chorale_client.errors import InvalidRequest
 from chorale_client.jobs.job import Submission
@@ -155,9 +155,12 @@ class _Calls:
         lines = list(page_of(self._jobs.results(job_id, after=after)))
         return {"lines": lines, "is_ended": job.state == State.ENDED}
 
-    def namespaces(self) -> list[dict[str, Any]]:
+    def namespaces(
+        self, after: str, limit: Annotated[int, Field(le=MOST_LISTED + 1)], names: list[str] | None
+    ) -> list[dict[str, Any]]:
+        states = self._resources.namespaces(after=after, limit=limit, names=names)
         fields = ("name", "documents", "passages", "generation")
-        return [{name: getattr(state, name) for name in fields} for state in self._resources.namespaces()]
+        return [{name: getattr(state, name) for name in fields} for state in states]
 
     def namespace(self, name: str, after: str, filters: dict[str, Any]) -> dict[str, Any] | None:
         return self._read(lambda rows: browsing.namespace(rows, name, after, filters))

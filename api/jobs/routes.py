@@ -121,7 +121,7 @@ async def submit_job(
         deadline_s=deadline_s,
         on_end=callback,
     )
-    seconds, micros = await services.redis.time()
+    seconds, micros = await services.redis.first("", lambda redis: redis.time())
     ahead_ms = seconds * 1_000 + micros // 1_000 - time.time_ns() // 1_000_000
 
     def now_ms() -> int:
@@ -209,7 +209,8 @@ def cancel_job(job_id: str, grant: Writer, services: ServicesDep) -> JobDocument
 @router.post("/{job_id}/retry")
 def retry_job(job_id: str, body: Retry, grant: Writer, services: ServicesDep) -> Retried:
     """Answer some lines of an ended job again; their new results take the place of the old ones."""
-    jobs, now_ms = _jobs(services, grant), redis_ms(services.blocking_redis)
+    cells = services.blocking_redis
+    jobs, now_ms = _jobs(services, grant), redis_ms(cells.by_name[cells.answering(job_id)])
     deadline_ms = None if body.deadline_s is None else now_ms + round(body.deadline_s * 1_000)
     count = jobs.retry(job_id, body.only, now_ms=now_ms, deadline_at_ms=deadline_ms)
     return Retried(lines=count, job=_document(jobs.get(job_id)))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.audit.trail import matching, recorded_request, trail
 from cli.exit_codes import OTHER, PART_DONE
 from cli.installation import NotRunning, find_installation
 from cli.options import AsJson, OlderThan, Yes, command_group, confirm_deletion, seconds_of
-from cli.terminal import Text, counted, print_line, print_result
+from cli.output import print_line
+from cli.terminal import Text, counted, print_result
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from evaluation.recorded.replay import Replay, ReplayedQuestion
-    from models.audit_tables import RequestRow
 
 
 audit = command_group("Show and delete past requests and answers: the audit trail.")
@@ -34,13 +35,8 @@ def last(
     n: Annotated[int, typer.Argument(metavar="[N]", min=1, max=10_000, help="Number of requests.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """List the last requests, newest first.
-
-    Examples:
-
-        chorale audit last
-    """
-    from cli.audit_view import lines_table
+    """List the last requests, newest first."""
+    from cli.audit.view import lines_table
     from records.audit import queries
 
     with trail() as engine:
@@ -54,13 +50,8 @@ def show(
     request_id: Annotated[str, typer.Argument(metavar="ID", help="The request's id, or its beginning.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show everything about one request: questions, branches, hits; with `--json` every candidate of every branch.
-
-    Examples:
-
-        chorale audit show 4ad2be09-4ddf-40c0-a03e-e38b7d6e3a14
-    """
-    from cli.audit_view import request_parts
+    """Show everything about one request: questions, branches, hits; with `--json` every candidate of every branch."""
+    from cli.audit.view import request_parts
 
     row = recorded_request(request_id)
     print_result({"request": row.shown()}, *request_parts(row), as_json=as_json)
@@ -87,7 +78,7 @@ def prune(older_than: OlderThan, yes: Yes = False, as_json: AsJson = False) -> N
             there = counted(deletion.count_matching(engine, which), "request")
             confirm_deletion(there, f"Delete {there} {age}?", as_json=as_json)
         with working_bar("deleting"):
-            removed = deletion.remove_rows(engine, which)
+            removed = deletion.remove_older(engine, before_ms)
     sentence = f"{counted(removed, 'request')} {age}: deleted from the trail"
     print_result({"removed": removed}, sentence, as_json=as_json)
 
@@ -219,68 +210,6 @@ def _ask_redis(do: Callable[[Redis], int]) -> int | str:
         return str(explained(error))
 
 
-def recorded_request(begins: str) -> RequestRow:
-    """The whole request with this id, or beginning of an id; raises ServiceError if there is none."""
-    from records.audit import queries
-
-    with trail() as engine:
-        request_id = matching(engine, begins)
-        row = None if request_id is None else queries.show(engine, request_id)
-    if row is None:
-        raise ServiceError(
-            f"the trail has no request {begins!r}; `chorale audit last` lists the newest "
-            "(a request that has just ended is there within a second)"
-        )
-    return row
-
-
-def matching(engine: Engine, begins: str) -> str | None:
-    """The id that is `begins` or starts with it; None if there is none.  Raises ServiceError if there are several."""
-    from sqlalchemy import select
-
-    from models.audit_tables import RequestRow
-    from models.shadow_ids import shadow_id
-
-    column = RequestRow.request_id
-    alike = (
-        select(column).where(column.startswith(begins, autoescape=True)).distinct().order_by(column).limit(3)
-    )
-    with engine.connect() as connection:
-        ids = list(connection.scalars(alike))
-    # The shortest id comes first: an id that another one starts with is found too.
-    if len(ids) > 1 and ids[0] != begins and ids[1:] != [shadow_id(ids[0])]:
-        raise ServiceError(f"several ids begin with {begins!r}: {', '.join(ids)}; give more of the id")
-    return ids[0] if ids else None
-
-
-@contextmanager
-def trail() -> Iterator[Engine]:
-    """The audit database; raises ServiceError if there is none with this version's schema."""
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from records.database import SCHEMA, cause, database_url, open_database, trail_file
-
-    url = database_url(find_installation().settings.audit_database_url)
-    address = url.render_as_string()
-    # Opening a missing file would create it.
-    if (file := trail_file(url)) is not None and not file.exists():
-        raise ServiceError(f"there is no audit trail {address} yet: `chorale up` makes and fills it")
-    engine = open_database(url)
-    try:
-        with engine.connect() as connection:
-            revision = SCHEMA.revision(connection)
-        if revision != SCHEMA.newest:
-            raise ServiceError(
-                f"the audit database {address} has schema {revision or 'none'} instead of {SCHEMA.newest}: "
-                "`chorale sweeper` of this version brings an older one up to date"
-            )
-        yield engine
-    except SQLAlchemyError as error:
-        raise ServiceError(f"the audit database {address} cannot be read: {cause(error)}") from error
-    finally:
-        engine.dispose()
-
-
 def replay(
     request_id: Annotated[str, typer.Argument(metavar="ID", help="The request's id, or its beginning.")],
     configuration: Annotated[
@@ -295,10 +224,6 @@ def replay(
 
     Exit code: 0 replayed, 8 the rows lack something, 1 the recorded answer differs (or any error),
     2 wrong usage.
-
-    Examples:
-
-        chorale replay 4ad2be09
     """
     from config.settings import load_settings
     from evaluation.recorded.replay import replay as fused_again
@@ -319,7 +244,7 @@ def replay(
 
 def _parts(replay: Replay) -> Iterator[Table | Text | str]:
     """What the console prints: what was replayed, each question with its hits, and what the audit rows lack."""
-    from cli.audit_view import UNKEPT
+    from cli.audit.view import UNKEPT
     from cli.evaluation_view import movements_table
 
     change = replay.was if replay.was == replay.now else f"{replay.was} → {replay.now}"

@@ -14,7 +14,7 @@ from cli.progress import working_bar
 from cli.terminal import counted, print_result
 
 if TYPE_CHECKING:
-    from cli.backup_files import Backup
+    from cli.backups.files import Backup
 
 
 def backup(
@@ -31,7 +31,7 @@ def backup(
 
         chorale backup /backups/2026-11-21
     """
-    from cli.backup_files import back_up
+    from cli.backups.files import back_up
 
     installation, target = find_installation(), folder.expanduser().absolute()
     with working_bar("copying"):
@@ -56,7 +56,7 @@ def restore(
 
         chorale restore /backups/latest --force
     """
-    from cli.backup_files import put_back
+    from cli.backups.restoring import put_back
 
     installation = find_installation()
     with working_bar("checking, copying, building the lexical indexes"):
@@ -65,12 +65,12 @@ def restore(
 
 
 def _show(installation: Installation, where: Path, backup: Backup, *, as_json: bool) -> None:
-    from cli.backup_files import TRAIL, kept_files
+    from cli.backups.files import DOCUMENTS, TRAIL, kept_files
 
     elsewhere = kept_files(installation).elsewhere
     documents = counted(sum(state["documents"] for state in backup.namespaces), "document")
     namespaces = counted(len(backup.namespaces), "namespace")
-    copied = f"{documents} in {namespaces}" if backup.documents else "no documents"
+    copied = f"{documents} in {namespaces}" if DOCUMENTS in backup.files else "no documents"
     trail = "with the audit trail" if TRAIL in backup.files else "without an audit trail"
     print_result(
         {"folder": str(where), **asdict(backup), "elsewhere": elsewhere},

@@ -101,7 +101,7 @@ def compare(
 
 
 def _compare_live(a: str, b: str, *, as_json: bool) -> None:
-    from cli.commands.audit import trail
+    from cli.audit.trail import trail
     from evaluation.recorded.live_comparison import compare_live
     from evaluation.recorded.shadow_comparison import compare_shadows
     from records.audit.shadow_pairs import shadow_pairs

@@ -11,8 +11,9 @@ from cli.exit_codes import PART_DONE
 from cli.installation import find_installation
 from cli.namespace_states import check_namespace, order_of, publish
 from cli.options import AsJson, Namespace
+from cli.output import print_json
 from cli.progress import working_bar
-from cli.terminal import print_json, stdout
+from cli.terminal import stdout
 
 if TYPE_CHECKING:
     from search.documents.verifying import Difference
@@ -74,10 +75,6 @@ def verify(
     the store, whatever its source. A store without an index of the namespace builds one.
 
     Exit code: 0 every store shows every document, 8 some do not (they are listed), 2 wrong usage, 1 anything else.
-
-    Examples:
-
-        chorale verify --namespace law
     """
 
     check_namespace(namespace)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.installation import Installation, find_installation
-from cli.terminal import Text, findings_table, print_json, stdout
+from cli.output import print_json
+from cli.terminal import Text, findings_table, stdout
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -94,8 +95,9 @@ def doctor(
     Exit code: 0 nothing found, 1 something found.
     """
     installation = find_installation(is_anywhere=True)
-    examined = examine(installation, checks())
+    # A wrong pipeline file ends the command here.  Otherwise each check would read it and name it.
     may = installation.pipeline.capabilities
+    examined = examine(installation, checks())
     if as_json:
         print_json({"checks": [check.to_wire() for check in examined], "capabilities": may})
     else:

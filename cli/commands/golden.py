@@ -13,7 +13,8 @@ from uuid import uuid4
 import typer
 
 from cli.options import AsJson, Configuration, QuestionNamespace
-from cli.terminal import Text, counted, print_json, stderr, stdout
+from cli.output import print_json
+from cli.terminal import Text, counted, stderr, stdout
 
 if TYPE_CHECKING:
     from evaluation.judged.golden import Verdict
@@ -81,7 +82,7 @@ def golden(
     pipeline = load_pipeline(settings.pipeline_file)
     with (
         measured_pipeline(settings, pipeline) as measured,
-        nullcontext(namespace) if source is None else _own_namespace(measured.resources, source) as asked_in,
+        nullcontext(namespace) if source is None else _own_namespace(measured.resources, source) as searched,
         asking_bar(stderr(), len(questions)) as progress,
     ):
         verdicts = judge(
@@ -89,7 +90,7 @@ def golden(
             ask=measured.client.ask,
             top=top,
             progress=lambda: progress("golden", 1),
-            namespace=asked_in,
+            namespace=searched,
             configuration=configuration,
             abstain=abstain,
         )
@@ -128,7 +129,7 @@ def _documents(path: Path) -> SourceDocuments:
 @contextmanager
 def _own_namespace(resources: Resources, documents: SourceDocuments) -> Iterator[str]:
     """A new namespace with these documents, which is deleted at the end of the block; raises ServiceError."""
-    from cli.commands.index import show_left_out
+    from cli.indexing.view import show_left_out
     from models.errors import ServiceError, UnknownNamespace
     from tasks.indexing.namespace_writer import drop_namespace, index_corpus
 

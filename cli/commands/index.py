@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cli.exit_codes import PART_DONE
+from cli.indexing.view import report_fields, report_line, show_left_out
 from cli.installation import Installation, find_installation
 from cli.namespace_states import analysed_language, check_namespace, known, language_lines, order_of
 from cli.options import AsJson, EncoderName, Namespace
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
     from cli.progress import ProgressBar
     from tasks.indexing.indexing_run import IndexReport, SourceDocuments
-
-SHOWN = 10
-_COUNTS = ("added", "replaced", "unchanged", "deleted")
 
 
 def index(
@@ -123,7 +121,8 @@ def index(
 
         chorale index ~/lover --rebuild --language no
     """
-    from cli.index_by_workers import index_by_workers, index_queue
+    from cli.indexing.by_workers import index_by_workers
+    from cli.indexing.sent_messages import index_queue
     from cli.progress import ProgressBar
     from tasks.indexing.namespace_writer import create_namespace
 
@@ -159,7 +158,11 @@ def index(
                     create_namespace(installation.resources, namespace, encoder, language=language)
                 bar.say(f"indexing into {namespace}", total=documents.total)
                 report = index_by_workers(
-                    installation, documents, namespace=namespace, progress=bar.show_indexing, say=bar.tell
+                    installation,
+                    documents,
+                    namespace=namespace,
+                    progress=bar.show_indexing,
+                    say=bar.write_line,
                 )
             else:
                 report = _index_here(
@@ -179,8 +182,8 @@ def index(
     analysed = analysed_language(installation, namespace)
     named = {"namespace": namespace, "source": documents.source, "language": analysed}
     print_result(
-        {**named, **_report_fields(report), "took_s": round(took_s, 3)},
-        _report_line(report, namespace, documents.source, analysed, took_s),
+        {**named, **report_fields(report), "took_s": round(took_s, 3)},
+        report_line(report, namespace, documents.source, analysed, took_s),
         as_json=as_json,
     )
     for line in [] if as_json else language_lines(installation, namespace):
@@ -283,74 +286,3 @@ def _fields(pairs: Sequence[str]) -> Mapping[str, str]:
             )
         fields[ours.strip()] = theirs.strip()
     return fields
-
-
-def _report_fields(report: IndexReport) -> dict[str, Any]:
-    from tasks.indexing.indexing_run import skipped_to_wire
-
-    return {
-        **{name: getattr(report, name) for name in (*_COUNTS, "spared", "gone", "passages", "generation")},
-        "reasons": report.reasons,
-        "skipped": [skipped_to_wire(item) for item in report.skipped],
-        **({"unwritten": report.unwritten} if report.unwritten else {}),
-    }
-
-
-def _report_line(
-    report: IndexReport, namespace: str, source: str, language: str | None, took_s: float
-) -> Text:
-    counts = [f"{count:,} {name}" for name in _COUNTS if (count := getattr(report, name)) or name == "added"]
-    facts = [
-        counted(report.passages, "passage"),
-        *([f"language {language}"] if language else []),
-        f"generation {report.generation}",
-        f"{took_s:.1f} s",
-    ]
-    if report.reasons:
-        facts.append("left out: " + ", ".join(f"{count:,} {name}" for name, count in report.reasons.items()))
-    return Text.assemble(
-        (namespace, "bold"), f" ← {source}: {', '.join(counts)}", (" · " + " · ".join(facts), "dim")
-    )
-
-
-def show_left_out(report: IndexReport, where: str) -> None:
-    """What is not indexed or not written, by reason, on stderr; hidden names are only counted.  `where` names the files."""
-    from models.not_indexed import NotIndexed
-
-    for reason in NotIndexed:
-        names = [str(item) for item in report.skipped if item.reason is reason]
-        heading = f"{reason} ({len(names):,}): {reason.meaning}"
-        _list(
-            heading,
-            names,
-            limit=0 if reason is NotIndexed.HIDDEN else SHOWN,
-            style="yellow" if reason.is_fault else "dim",
-        )
-    _list(
-        "not in every store yet; the next run, or `chorale verify`, writes them again:",
-        [f"{document_id}: {why}" for document_id, why in report.unwritten.items()],
-    )
-    if report.spared:
-        stderr().print(
-            f"not deleted, since unread files may contain them: {counted(report.spared, 'document')}"
-        )
-    if report.gone:
-        are, stay, them = ("is", "stays", "it") if report.gone == 1 else ("are", "stay", "them")
-        stderr().print(
-            f"{counted(report.gone, 'document')} of earlier runs {are} not in {where} any more and {stay} searchable; "
-            f"--prune deletes {them}",
-            soft_wrap=True,
-        )
-
-
-def _list(heading: str, lines: list[str], *, limit: int = SHOWN, style: str = "yellow") -> None:
-    from config.visible_text import visible_line
-
-    if not lines:
-        return
-    console = stderr()
-    console.print(Text(heading, style), soft_wrap=True)
-    for line in lines[:limit]:
-        console.print(Text(f"  {visible_line(line)}"), soft_wrap=True)
-    if limit and len(lines) > limit:
-        console.print(f"  … and {len(lines) - limit:,} more; --json lists them all")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
 from cli.exit_codes import PART_DONE, of_job
 from cli.jobs.submission import NoJobs, OpenJobs, deadline_s_of, open_jobs, opened, store_lines, target_of
 from cli.jobs.view import (
-    Reading,
     comparison_parts,
     form_of_results,
     job_facts,
@@ -32,7 +32,8 @@ from cli.options import (
     parse_options,
     seconds_of,
 )
-from cli.terminal import counted, print_json, print_line, print_result, stderr, stdout
+from cli.output import print_json, print_line
+from cli.terminal import counted, print_result, stderr
 from records.jobs.job import RETRIED, Job
 from records.jobs.result_formats import writer_of
 
@@ -188,34 +189,19 @@ def show(job_id: JobId, watch: Watch = False, as_json: AsJson = False) -> None:
 
 @jobs.command()
 def pause(job_id: JobId, as_json: AsJson = False) -> None:
-    """Send no further lines of a job to the workers; lines that they have are still answered.
-
-    Examples:
-
-        chorale jobs pause 4ad2be09
-    """
+    """Send no further lines of a job to the workers; lines that they have are still answered."""
     _steer(job_id, "pause", "paused", as_json=as_json)
 
 
 @jobs.command()
 def resume(job_id: JobId, as_json: AsJson = False) -> None:
-    """Go on with a paused job.
-
-    Examples:
-
-        chorale jobs resume 4ad2be09
-    """
+    """Go on with a paused job."""
     _steer(job_id, "resume", "goes on", as_json=as_json)
 
 
 @jobs.command()
 def cancel(job_id: JobId, as_json: AsJson = False) -> None:
-    """End a job; its results stay, and its other lines get the status `cancelled`.
-
-    Examples:
-
-        chorale jobs cancel 4ad2be09
-    """
+    """End a job; its results stay, and its other lines get the status `cancelled`."""
     _steer(
         job_id, "cancel", "is cancelled as soon as the lines that workers have are answered", as_json=as_json
     )
@@ -284,19 +270,27 @@ def results(
         chorale jobs results 4ad2be09 --after 6400 --format csv
     """
     form = form_of_results(format_, output)
+    last = after
     with open_jobs() as opened:
-        lines = Reading(opened.store, opened.store.find(job_id), after)
+        # The job is read before its results, because a job that ends meanwhile may have more results.
+        job = opened.store.find(job_id)
+
+        def lines() -> Iterator[Mapping[str, Any]]:
+            nonlocal last
+            for line in opened.store.results(job.job_id, after=after):
+                last = line["line"]
+                yield line
+
         if output is None:
-            write_to_stdout(writer_of(form)(lines), form)
+            write_to_stdout(writer_of(form)(lines()), form)
         else:
             with replaced(output) as stream:
-                stream.writelines(writer_of(form)(lines))
-            stderr().print(f"{output}: the results up to line {lines.last:,}", soft_wrap=True)
-    job = lines.job
+                stream.writelines(writer_of(form)(lines()))
+            stderr().print(f"{output}: the results up to line {last:,}", soft_wrap=True)
     if job.outcome is None:
         stderr().print(
             f"{job.total - job.done:,} of {job.total:,} lines have no result yet; "
-            f"go on with `chorale jobs results {job.job_id} --after {lines.last}`",
+            f"go on with `chorale jobs results {job.job_id} --after {last}`",
             soft_wrap=True,
         )
         raise typer.Exit(PART_DONE)
@@ -353,13 +347,12 @@ def _watched(opened: OpenJobs, job_id: str) -> Job:
 
 
 def _steer(begins: str, action: Literal["pause", "resume", "cancel"], effect: str, *, as_json: bool) -> None:
-
     with open_jobs() as opened:
         job: Job = getattr(opened.store, action)(opened.store.find(begins).job_id)
         missing = opened.missing()
     if as_json:
         print_json(job.to_wire())
     else:
-        stdout().print(f"{job.job_id}: {effect}", soft_wrap=True)
+        print_line(f"{job.job_id}: {effect}")
     if missing and action != "pause":
         stderr().print(missing, soft_wrap=True)

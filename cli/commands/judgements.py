@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from cli.options import AsJson, Namespace, command_group
-from cli.terminal import counted, plain_table, print_line, print_result
+from cli.output import print_line
+from cli.terminal import counted, plain_table, print_result
 
 judgements = command_group(
     "Export, import, count and generate judgements: grades, thumbs and clicks on hits."
@@ -51,7 +52,7 @@ def export(
     """
     from json import dumps
 
-    from cli.commands.audit import trail
+    from cli.audit.trail import trail
     from config.visible_text import visible_json
     from records.judgements import files, store
     from records.judgements.feedback import LLM
@@ -104,7 +105,7 @@ def import_(
     """
     import time
 
-    from cli.commands.audit import trail
+    from cli.audit.trail import trail
     from cli.exit_codes import PART_DONE
     from records.judgements import store
     from records.judgements.feedback import Feedback
@@ -156,7 +157,7 @@ def grade(
     """
     import time
 
-    from cli.commands.audit import trail
+    from cli.audit.trail import trail
     from cli.exit_codes import PART_DONE
     from cli.installation import find_installation
     from cli.namespace_states import existing
@@ -233,7 +234,7 @@ def sample(
     """
     from json import dumps
 
-    from cli.commands.audit import trail
+    from cli.audit.trail import trail
     from config.visible_text import visible_json
     from records.judgements import store
     from records.judgements.language_model import to_check
@@ -256,14 +257,10 @@ def stats(namespace: Namespace = "default", as_json: AsJson = False) -> None:
     """Count events by source and action, and judged questions and hits.
 
     A document that nobody judged counts as unjudged, and never as grade 0.
-
-    Examples:
-
-        chorale judgements stats --namespace docs --json
     """
     from dataclasses import asdict
 
-    from cli.commands.audit import trail
+    from cli.audit.trail import trail
     from records.audit.queries import Which
     from records.judgements import store
     from records.judgements.language_model import agreement

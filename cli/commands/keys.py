@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.installation import find_installation, upgraded_database
+from cli.installation import find_installation, open_keys
 from cli.options import AsJson, command_group, seconds_of
-from cli.terminal import Text, moment, plain_table, print_json, print_line, print_result, stderr, stdout
+from cli.output import print_json, print_line
+from cli.terminal import Text, moment, plain_table, print_result, stderr, stdout
 from models.errors import WrongDeclaration
 
 if TYPE_CHECKING:
@@ -148,12 +149,7 @@ def list_(
 
 @keys.command()
 def revoke(key: KeyArgument) -> None:
-    """End a key. Every process of the API refuses it within a second; what it has begun goes on.
-
-    Examples:
-
-        chorale keys revoke k3v9x0q2m7tz
-    """
+    """End a key. Every process of the API refuses it within a second; what it has begun goes on."""
     key_id = _id_in(key)
     with _open() as store:
         store.revoke(key_id)
@@ -166,10 +162,6 @@ def webhook_secret(key: KeyArgument) -> None:
 
     It is derived from CHORALE_WEBHOOK_SECRET and the key's id: each key has its own, and it changes with both. While
     CHORALE_WEBHOOK_SECRET has two secrets, this is derived from the first, and webhooks are signed with both.
-
-    Examples:
-
-        chorale keys webhook-secret k3v9x0q2m7tz
     """
     from config.secret_keys import secret_of_key
     from records.keys.key_store import no_key
@@ -189,11 +181,7 @@ def _id_in(key: str) -> str:
 
 
 def _open() -> closing[KeyStore]:
-    from records.keys.key_store import KeyStore, KeysUnavailable
-
-    return closing(
-        KeyStore(upgraded_database(find_installation(has_structlog=False).settings, "keys", KeysUnavailable))
-    )
+    return open_keys(find_installation(has_structlog=False).settings)
 
 
 def _fields(key: Key, now_ms: int) -> dict[str, Any]:

@@ -42,22 +42,21 @@ def mcp(
     """
     from cli.installation import find_installation
     from cli.local.ports import Address
-    from cli.terminal import print_line
+    from cli.output import print_line
     from models.errors import WrongDeclaration
 
     address = Address.parse(http) if http else None
     if without_keys and not (address and address.is_loopback):
         raise WrongDeclaration("--without-keys needs --http with a loopback address, such as 127.0.0.1:8100")
     installation = find_installation(is_anywhere=True, has_structlog=False)
-    if installation.redis_url is None:
+    settings = installation.settings
+    if installation.redis_url is None and not settings.cells:
         installation.running_redis()  # raises with what to do; a Redis that is away may come back
-    assert installation.redis_url is not None
     try:
         from chorale_client.adapters.mcp import mcp_server
     except ImportError as error:
         raise WrongDeclaration(f"{error} (in a checkout: `make adapters`)") from None
 
-    settings = installation.settings
     make_server = partial(
         mcp_server,
         settings.cells or installation.redis_url,
@@ -74,7 +73,7 @@ def mcp(
     if without_keys:
         app = make_server().streamable_http_app(stateless_http=True, host=address.host)
     else:
-        app = app_with_keys(make_server(allow=within_the_key), address, settings, installation.redis_url)
+        app = app_with_keys(make_server(allow=within_the_key), address, settings)
     access = "without keys" if without_keys else "with keys of `chorale keys create`"
     print_line(f"the MCP server listens at http://{address}/mcp, {access}", sys.stderr)
     server_of(app, address, settings).run()

@@ -34,7 +34,7 @@ def list_(
 ) -> None:
     """List the namespaces by name, with their counts and corpus generation."""
     installation = find_installation(has_structlog=False)
-    following = [state for state in installation.corpus.namespaces() if state.name > after]
+    following = installation.corpus.namespaces(after=after, limit=n + 1)
     states, has_more = following[:n], len(following) > n
     in_redis = published(installation, [state.name for state in states])
     rows = [namespace_fields(state, in_redis.get(state.name)) for state in states]
@@ -47,12 +47,7 @@ def list_(
 
 @namespaces.command()
 def show(namespace: Name, as_json: AsJson = False) -> None:
-    """Show what a namespace holds and what it was built with.
-
-    Examples:
-
-        chorale namespaces show law
-    """
+    """Show what a namespace holds and what it was built with."""
     installation = find_installation()
     state = existing(installation, namespace)
     in_redis = published(installation, [namespace]).get(namespace)
@@ -104,8 +99,10 @@ def create(
         # Readers may remember the generation of a deleted namespace of that name.
         resources.generations.rise_beyond(namespace)
         publish(resources, namespace)
-    said = f"there already, with {counted(before.documents, 'document')}" if before else "made"
-    print_result({"namespace": namespace, "created": before is None}, f"{namespace}: {said}", as_json=as_json)
+    outcome = f"there already, with {counted(before.documents, 'document')}" if before else "made"
+    print_result(
+        {"namespace": namespace, "created": before is None}, f"{namespace}: {outcome}", as_json=as_json
+    )
 
 
 @namespaces.command()
@@ -175,12 +172,7 @@ def _move(installation: Installation, state: NamespaceState, stores: list[str], 
 
 @namespaces.command()
 def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete a namespace with everything in it.
-
-    Examples:
-
-        chorale namespaces delete drafts
-    """
+    """Delete a namespace with everything in it."""
     from tasks.indexing.namespace_writer import drop_namespace
 
     installation = find_installation()
@@ -201,12 +193,7 @@ def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
 
 @namespaces.command()
 def deactivate(namespace: Name, as_json: AsJson = False) -> None:
-    """Let stores close a namespace that is seldom searched; the next request opens it again, and takes a little longer.
-
-    Examples:
-
-        chorale namespaces deactivate law-2019
-    """
+    """Let stores close a namespace that is seldom searched; the next request opens it again, and takes a little longer."""
     from models.errors import NotConfigured
 
     installation = find_installation()

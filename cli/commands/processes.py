@@ -73,7 +73,7 @@ def serve(
     from cli.local.ports import Address
 
     installation = find_installation(is_anywhere=True, has_structlog=False)
-    if installation.redis_url is None:
+    if installation.redis_url is None and not installation.settings.cells:
         installation.running_redis()  # raises with what to do; a Redis that is away may come back
     Address(host, port).check_free("The HTTP API", "--port")
 

@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from cli.options import AsJson, command_group
-from cli.terminal import (
-    Text,
-    counted,
-    moment,
-    plain_table,
-    print_json,
-    print_line,
-    print_result,
-    stderr,
-    stdout,
-)
+from cli.output import print_json, print_line
+from cli.terminal import Text, counted, moment, plain_table, print_result, stderr, stdout
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -116,10 +107,11 @@ def put(
         before = store.current(given.namespace).version
         after = store.change(given.namespace, lambda _: given.rules, by=by, expected=given.version)
         is_copied = False
-        if (redis := installation.redis) is not None:
-            with suppress(RedisError):
-                copy_rules(redis, store, given.namespace)
-                is_copied = True
+        for cell in installation.cells.values() or [installation]:
+            if (redis := cell.redis) is not None:
+                with suppress(RedisError):
+                    copy_rules(redis, store, given.namespace)
+                    is_copied = True
     is_new = after.version > before
     if as_json:
         fields = {"namespace": after.namespace, "version": after.version, "in_redis": is_copied}

@@ -88,7 +88,7 @@ def search(
 def _say_if_unknown(installation: Installation, namespace: str) -> None:
     """Tell the operator of this machine what an answer leaves out: where the namespace was looked for, and which exist."""
     from cli.namespace_states import existing
-    from cli.terminal import print_line
+    from cli.output import print_line
     from models.errors import ServiceError, UnknownNamespace
 
     try:
@@ -111,10 +111,6 @@ def cancel(
 
     Exit code, by how the request has ended: 6 cancelled, 0 complete, 3 degraded, 4 failed, 5 skipped, 7 refused;
     1 for an unknown id, and for anything else.
-
-    Examples:
-
-        chorale cancel 6f1c7a52-8f1e-4d0b-9a54-0d1b6c3f2a77
     """
     from chorale_client import Status
 

@@ -1,9 +1,7 @@
-"""`chorale status` and `chorale env`: what runs here, and the variables by which programs find it."""
+"""`chorale status`: what runs here."""
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -21,17 +19,12 @@ from cli.terminal import (
     findings_table,
     moment,
     plain_table,
-    print_json,
-    print_line,
     print_result,
 )
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-ForCelery: TypeAlias = Annotated[
-    bool, typer.Option("--celery", help="In Celery's spelling, which differs for a Unix socket.")
-]
 MOST_NAMESPACES = 100
 Fields: TypeAlias = Mapping[str, Any]
 """JSON of `chorale status --json`."""
@@ -107,8 +100,8 @@ def read_status(installation: Installation) -> dict[str, Any]:
     from records.rules.adaptation_checks import read_adaptation_checks
 
     redis, pipeline = installation.running_redis(), installation.pipeline
-    all_states = installation.corpus.namespaces()
-    states = all_states[:MOST_NAMESPACES]
+    one_more = installation.corpus.namespaces(limit=MOST_NAMESPACES + 1)
+    states = one_more[:MOST_NAMESPACES]
     generations = published(installation, [state.name for state in states])
     adapting = [name for name, configuration in pipeline.configurations.items() if configuration.adapt]
     return {
@@ -122,7 +115,7 @@ def read_status(installation: Installation) -> dict[str, Any]:
             asdict(check) for check in read_adaptation_checks(redis) if check.configuration in adapting
         ],
         "namespaces": [namespace_fields(state, generations.get(state.name)) for state in states],
-        "has_more_namespaces": len(all_states) > len(states),
+        "has_more_namespaces": len(one_more) > len(states),
     }
 
 
@@ -190,41 +183,3 @@ def adapting_table(checks: Sequence[Fields]) -> Table:
     for check in checks:
         table.add_row(check["configuration"], check["namespace"], moment(check["at_ms"]), check["outcome"])
     return table
-
-
-def env(as_json: AsJson = False, celery: ForCelery = False) -> None:
-    """Print the variables with which applications, examples and Celery find the running Chorale, with passwords.
-
-    Chorale's own commands need none of them: they find the `chorale up` of their CHORALE_HOME.
-
-    Examples:
-
-        eval "$(chorale env)"
-
-        eval "$(chorale env --celery)"
-    """
-    from chorale_client.connections.urls import SCHEMES, celery_url
-
-    from config.home import find_redis_url
-
-    installation = find_installation(is_anywhere=True, has_structlog=False)
-    settings = installation.settings
-    # The Redis that `chorale up` runs for this home comes first: the terminal may have the address of an earlier one.
-    if (running_url := find_redis_url(settings.home)) is None:
-        installation.running_redis()
-    addresses = {
-        "CHORALE_REDIS_URL": running_url or installation.redis_url,
-        "CHORALE_BROKER_URL": settings.broker_url,
-    }
-    variables = {
-        name: celery_url(value) if value.startswith("rediss:" if not celery else SCHEMES) else value
-        for name, value in addresses.items()
-        if value is not None
-    }
-    if as_json:
-        print_json({"environment": variables})
-        return
-    if sys.stdout.isatty():
-        print_line('call it as `eval "$(chorale env)"`: this sets', sys.stderr)
-    for name, value in variables.items():
-        print_line(f"export {name}={shlex.quote(value)}")

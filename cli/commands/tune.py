@@ -10,7 +10,8 @@ import typer
 
 from cli.evaluation_view import interval
 from cli.options import AsJson, Limit, QuestionNamespace, Split
-from cli.terminal import Text, plain_table, print_json, stderr, stdout
+from cli.output import print_json
+from cli.terminal import Text, plain_table, stderr, stdout
 
 if TYPE_CHECKING:
     from rich.console import Console

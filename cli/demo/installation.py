@@ -7,20 +7,19 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chorale_client import Chorale
 
-from cli.installation import upgraded_database
+from cli.installation import open_keys
 from cli.local.processes import running
 from config.logging import set_up_logging
 from config.settings import load_settings
 from ingest.read import read_documents
 from records.keys.grant import Grant
-from records.keys.key_store import KeyStore, KeysUnavailable
 from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tasks.wiring.pipeline import load_pipeline
@@ -62,8 +61,7 @@ class DemoInstallation:
 
     def new_key(self) -> str:
         """A key for everything; it ends with the demo."""
-        database = upgraded_database(self.resources.settings, "keys", KeysUnavailable)
-        with closing(KeyStore(database)) as store:
+        with open_keys(self.resources.settings) as store:
             return store.create(Grant("", "", None, frozenset({"admin"})), name="demo").text
 
 

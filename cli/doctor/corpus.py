@@ -11,7 +11,7 @@ from cli.namespace_states import published, unknown_languages
 from config.model_declarations import DEFAULT_ENCODER, EndpointEncoder
 from models.documents import NamespaceState
 from models.errors import ServiceError, StageFailure
-from models.known_words import ADVICE
+from models.texts.known_words import ADVICE
 from monitoring.checks import Finding
 from search.documents.database import DatabaseUnavailable
 
@@ -115,9 +115,9 @@ def generations(installation: Installation) -> Iterator[Finding]:
     if _differing(installation):
         time.sleep(_SETTLE_S)
     for name, (own, copy) in _differing(installation).items():
-        said = "none" if copy is None else f"{copy:,}"
+        kept = "none" if copy is None else f"{copy:,}"
         yield Finding(
-            f"namespace {name!r} has generation {own:,}, and Redis says {said}: old answers may come from the cache",
+            f"namespace {name!r} has generation {own:,}, and Redis says {kept}: old answers may come from the cache",
             f"repeat the last `chorale index PATH… --namespace {name}`: it changes nothing and publishes the generation again",
         )
 

@@ -22,7 +22,7 @@ APART_S = 5.0
 """A difference of clocks that is worth a finding."""
 OURS = re.compile(rf"{PREFIX}|chorale\.|.*({RESULT}|{GROUP_RESULT}|{KOMBU}|unacked|celeryev|\.pidbox$)")
 """Our own keys (`chorale_client.keys`), and those of Celery applications, which may begin with a `global_keyprefix`."""
-LOOKED_AT = 10_000
+MAX_KEYS = 10_000
 """Most keys that are read; a database may have millions."""
 SEPARATOR = "\x06\x16"
 """kombu's, between the parts of a binding, and between a queue and a priority."""
@@ -88,7 +88,7 @@ def clock(installation: Installation) -> Iterator[Finding]:
 def strangers(installation: Installation) -> Iterator[Finding]:
     """Find keys that belong neither to Chorale nor to a Celery application that asks it."""
     redis = installation.running_redis()
-    names = [key.decode(errors="replace") for key in islice(redis.scan_iter(count=1_000), LOOKED_AT)]
+    names = [key.decode(errors="replace") for key in islice(redis.scan_iter(count=1_000), MAX_KEYS)]
     queues = {*installation.pipeline.queues, *installation.settings.on_end_queues}
     # kombu keeps the bindings of an application's queues (routing key, pattern, queue); its lists have the queues' names.
     for name in names:

@@ -10,7 +10,7 @@ from chorale_client.wire_names import Reason
 
 from cli.doctor.reports import finding_of
 from cli.installation import Installation
-from models import cypher
+from models.declarations import cypher
 from models.documents import Manifest
 from models.errors import StageFailure, UnknownNamespace
 from monitoring.checks import Finding

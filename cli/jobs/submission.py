@@ -17,12 +17,11 @@ from chorale_client.errors import InvalidJob
 from chorale_client.wire_names import QUEUE_BULK
 from redis import RedisError
 
-from cli.installation import Installation, find_installation, upgraded_database
+from cli.installation import Installation, NotRunning, find_installation, upgraded_database
 from cli.namespace_states import published
 from cli.options import seconds_of
 from config.redis_client import redis_ms
 from models.errors import ServiceError
-from monitoring.checks import Running, sweeper, workers
 from records.jobs.job import JobsUnavailable, NewJob
 
 if TYPE_CHECKING:
@@ -51,14 +50,15 @@ class OpenJobs:
 
     def missing(self) -> str | None:
         """What has to be started before a job goes on; None if everything runs."""
-        redis = self.installation.redis
-        if redis is None:
-            why = self.installation.why_not_running if self.installation.redis_url else "nothing runs here"
-            return f"{why}; the job waits for `chorale up`"
-        running = Running(redis, [QUEUE_BULK])
+        from monitoring.checks import Running, sweeper, workers
+
         try:
+            running = Running(self.installation.running_redis(), [QUEUE_BULK])
             findings = [*workers(running), *sweeper(running)]
             is_taken = any(each.is_serving and QUEUE_BULK in each.queues for each in running.processes)
+        except NotRunning as error:
+            why = str(error) if self.installation.redis_url else "nothing runs here"
+            return f"{why}; the job waits for `chorale up`"
         except RedisError:
             return "Redis does not answer; the job waits for `chorale up`"
         for finding in findings:

@@ -129,31 +129,6 @@ def comparison_parts(comparison: Mapping[str, Any]) -> list[Any]:
     return [head, table, *(["overlap@10 of the questions that changed most:", *changed] if changed else [])]
 
 
-class Reading(Iterator[Mapping[str, Any]]):
-    """The result lines of a job up to the first line without one; all of them if the job ends during the reading."""
-
-    def __init__(self, store: Jobs, job: Job, after: int) -> None:
-        self.job = job
-        """The job when the last of its results was read."""
-        self.last = after
-        """The number of the last line that was read."""
-        self._store = store
-        self._lines = store.results(job.job_id, after=after)
-
-    def __next__(self) -> Mapping[str, Any]:
-        line = next(self._lines, None)
-        while line is None and self.job.state != State.ENDED:
-            self.job = self._store.get(self.job.job_id)
-            if self.job.state != State.ENDED:
-                break
-            self._lines = self._store.results(self.job.job_id, after=self.last)
-            line = next(self._lines, None)
-        if line is None:
-            raise StopIteration
-        self.last = line["line"]
-        return line
-
-
 def form_of_results(option: str | None, output: Path | None) -> str:
     """The format: `given`, else by the name of `output`, else JSON lines.  Raises BadParameter."""
     suffix = "" if output is None else output.suffix.removeprefix(".")

@@ -21,7 +21,7 @@ Output = Callable[[str, bytes], None]
 
 _LINE_LIMIT = 65_536
 _LAST_LINES_S = 1.0
-_WRAPPER = Path(__file__).with_name("child_wrapper.py")
+WRAPPER = Path(__file__).with_name("child_wrapper.py")
 _MODE = "exec" if sys.platform == "linux" else "watch"
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
 """ANSI colours: cyan, yellow, magenta, green, blue, then the bright ones; red is reserved for errors."""
@@ -42,12 +42,35 @@ class Child:
     """Whether the supervisor stops if this child ends before it has served once.  Any other child is started again."""
 
 
-class ChildProcess:
-    """One run of a child.  Only the supervisor's own thread may make it (see child_wrapper.py)."""
+@dataclass(slots=True)
+class Forked:
+    """The part of `subprocess.Popen` that the supervisor uses, for a child that another process has forked (template.py)."""
 
-    def __init__(self, child: Child, output: Output, *, mode: str = _MODE) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_WRAPPER), mode, str(os.getpid()), *child.argv],
+    pid: int
+    stdout: IO[bytes]
+    returncode: int | None = None
+
+    def poll(self) -> int | None:
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> int | None:
+        return self._wait(0)
+
+    def _wait(self, options: int) -> int | None:
+        if self.returncode is None:
+            ended, status = os.waitpid(self.pid, options)
+            self.returncode = os.waitstatus_to_exitcode(status) if ended else None
+        return self.returncode
+
+
+class ChildProcess:
+    """One run of a child: `forked`, or a new process.  Only the supervisor's own thread may make it (see child_wrapper.py)."""
+
+    def __init__(
+        self, child: Child, output: Output, *, mode: str = _MODE, forked: Forked | None = None
+    ) -> None:
+        self._process = forked or subprocess.Popen(
+            [sys.executable, "-I", "-S", str(WRAPPER), mode, str(os.getpid()), *child.argv],
             env={**os.environ, **child.env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -16,19 +16,18 @@ PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 TICK_EVERY_S = 0.25
 
 
-def run_until_parent_ends(parent: int, command: list[str]) -> None:
-    """Become the command, to be killed with the parent.
+def end_with(parent: int) -> None:
+    """Have the kernel kill this process with its parent, whose process id is given.  Exits if the parent has ended.
 
     To the kernel the parent is the *thread* that started this process: the supervisor starts every child from one
-    thread, which lives as long as the supervisor.
+    thread, which lives as long as the supervisor.  The parent of a fork of the template is the supervisor's main thread.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
     # If the parent ended before the call above, no signal will ever come.
-    if os.getppid() == parent:
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        os.execvp(command[0], command)  # noqa: S606 - no shell is wanted
+    if os.getppid() != parent:
+        sys.exit(1)
 
 
 def watch_parent(parent: int, command: list[str]) -> int:
@@ -48,7 +47,8 @@ def watch_parent(parent: int, command: list[str]) -> int:
 if __name__ == "__main__":
     mode, parent_pid, *to_run = sys.argv[1:]
     if mode == "exec":
-        run_until_parent_ends(int(parent_pid), to_run)
-        sys.exit(1)
+        end_with(int(parent_pid))
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.execvp(to_run[0], to_run)  # noqa: S606 - no shell is wanted
     code = watch_parent(int(parent_pid), to_run)
     sys.exit(code if code >= 0 else 128 - code)

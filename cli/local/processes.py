@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 from cli.local.child_process import Child, Output
 from cli.local.home_lock import hold_home
 from cli.local.ports import Address
-from cli.local.redis_server import announce_redis, prepare_redis, withdraw_redis
+from cli.local.redis_server import prepare_redis
 from cli.local.servers import flower_address, flower_child, http_child, with_servers
 from cli.local.supervisor import NeverServed, Supervisor
 from config.blas_threads import VARIABLES
@@ -169,10 +169,6 @@ def running(
             redis_url = settings.redis_url
             _check_answers(redis_url)
 
-        def announce(name: str, pid: int) -> None:
-            if name == REDIS:
-                announce_redis(home, redis_url, pid)
-
         environment = worker_environment(redis_url, home, os.environ)
         make_workers = workers or partial(worker_children, settings, pipeline)
         watching = [] if flower_port is None else [flower_child(home, flower_port, environment)]
@@ -185,19 +181,15 @@ def running(
                 http,
                 None if flower_port is None else flower_address(flower_port),
             ),
-            on_start=announce,
         )
         try:
-            with shared(home, os.environ, variables()), supervisor:
+            with shared(home, os.environ, variables(), redis_url), supervisor:
                 yield Running(supervisor, redis_url)
         except NeverServed as error:
             raise ServiceError(
                 f"{error}: if another server wrote {home / 'redis'}, put that one on the PATH, or move the folder away "
                 "(documents and the audit trail are elsewhere; requests in flight and kept answers are lost)"
             ) from None
-        finally:
-            if own_redis:
-                withdraw_redis(home)
 
 
 def _check_answers(redis_url: str) -> None:

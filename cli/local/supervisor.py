@@ -7,11 +7,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Self
 
 from cli.exit_codes import UNSUPPORTED
 from cli.local.child_process import Child, ChildProcess, Output
+from cli.local.template import Template
 from models.errors import ServiceError, UnsupportedRedis
 from monitoring.heartbeats import Heartbeat
 
@@ -39,7 +41,7 @@ class Patience:
     restart_delay_s: float = 0.5
     stop_s: float = 10.0
     """Between SIGTERM and SIGKILL."""
-    look_every_s: float = 0.1
+    poll_s: float = 0.1
     listen_every_s: float = 1.0
 
 
@@ -55,7 +57,7 @@ class _Watched:
         self.run: ChildProcess | None = None
         self.start_at = 0.0
         self.started_at = 0.0
-        self.heard_at = 0.0
+        self.last_beat_at = 0.0
         self.has_beaten = False
         self.is_ready = False
         self.is_serving = False
@@ -65,23 +67,22 @@ class _Watched:
     def hear(self, beats: Mapping[str, Heartbeat | None], now: float, patience: Patience) -> None:
         beat = beats.get(self.child.name)
         if self.is_paused or (beat is None and self.child.name in beats):
-            self.heard_at = now
+            self.last_beat_at = now
         # A heartbeat older than this run is of the run before.
         elif beat is not None and beat.age_s <= min(patience.fresh_s, now - self.started_at):
-            self.heard_at, self.has_beaten = now, True
+            self.last_beat_at, self.has_beaten = now, True
             self.is_ready, self.is_serving = beat.is_ready, beat.is_serving
             self.has_served |= self.is_serving
 
     def is_hung(self, now: float, patience: Patience) -> bool:
         limit_s = patience.hung_after_s if self.has_beaten else patience.start_s
-        return self.child.beats and not self.is_paused and now - self.heard_at > limit_s
+        return self.child.beats and not self.is_paused and now - self.last_beat_at > limit_s
 
 
 class Supervisor:
     """Runs children until it is stopped; as a context manager it starts them, and stops them with the block.
 
-    One thread starts all children, and ends all of them if it fails.  It calls `on_start(name, pid)` after each start.
-    The names of the children must differ.
+    One thread starts all children, and ends all of them if it fails.  The names of the children must differ.
     """
 
     def __init__(
@@ -90,18 +91,14 @@ class Supervisor:
         *,
         output: Output,
         heartbeats: Heartbeats = lambda names: {},
-        on_start: Callable[[str, int], None] = lambda name, pid: None,
         patience: Patience | None = None,
     ) -> None:
         self._watched = {child.name: _Watched(child) for child in children}
-        if len(self._watched) != len(children):
-            raise ValueError("two children have one name")
         self._levels = sorted({child.level for child in children})
         self._beating = [child.name for child in children if child.beats]
         self._output = output
         self._last_lines: dict[str, bytes] = {}
         self._heartbeats = heartbeats
-        self._on_start = on_start
         self._patience = patience or Patience()
         self._listen_at = 0.0
         self._lock = threading.Lock()
@@ -173,19 +170,21 @@ class Supervisor:
     def _set_paused(self, name: str, is_paused: bool) -> None:
         with self._lock:
             watched = self._watched[name]
-            watched.is_paused, watched.heard_at = is_paused, time.monotonic()
+            watched.is_paused, watched.last_beat_at = is_paused, time.monotonic()
             if watched.run is not None:
                 watched.run.signal(signal.SIGSTOP if is_paused else signal.SIGCONT)
 
     def _supervise(self) -> None:
+        children = [watched.child for watched in self._watched.values()]
         try:
-            while not self._stop_requests:
-                now = time.monotonic()
-                beats = self._listen(now)
-                with self._lock:
-                    for watched in self._watched.values():
-                        self._look_after(watched, beats, now)
-                time.sleep(self._patience.look_every_s)
+            with closing(Template(children, limit_s=self._patience.start_s)) as self._template:
+                while not self._stop_requests:
+                    now = time.monotonic()
+                    beats = self._listen(now)
+                    with self._lock:
+                        for watched in self._watched.values():
+                            self._check(watched, beats, now)
+                    time.sleep(self._patience.poll_s)
         except Exception as error:
             self._error = error
         finally:
@@ -201,9 +200,7 @@ class Supervisor:
         self._listen_at = now + (0.0 if is_starting else self._patience.listen_every_s)
         return self._heartbeats(self._beating)
 
-    def _look_after(
-        self, watched: _Watched, beats: Mapping[str, Heartbeat | None] | None, now: float
-    ) -> None:
+    def _check(self, watched: _Watched, beats: Mapping[str, Heartbeat | None] | None, now: float) -> None:
         if watched.run is None:
             if now >= watched.start_at and self._may_start(watched.child.level):
                 self._start(watched)
@@ -222,21 +219,24 @@ class Supervisor:
         elif beats is not None:
             watched.hear(beats, now, self._patience)
             if watched.is_hung(now, self._patience):
-                self._plan_restart(watched, f"hangs: no heartbeat for {now - watched.heard_at:.0f} s", now)
+                self._plan_restart(
+                    watched, f"hangs: no heartbeat for {now - watched.last_beat_at:.0f} s", now
+                )
 
     def _may_start(self, level: int) -> bool:
-        return level == 0 or all(each.is_serving for each in self._watched.values() if each.child.level == 0)
+        servers = (each for each in self._watched.values() if each.child.level == 0)
+        return level == 0 or (all(each.is_serving for each in servers) and self._template.has_ended())
 
     def _start(self, watched: _Watched) -> None:
         try:
-            watched.run = ChildProcess(watched.child, self._pass_on)
+            forked = self._template.forked.pop(watched.child.name, None)
+            watched.run = ChildProcess(watched.child, self._pass_on, forked=forked)
         except OSError as error:
             self._plan_restart(watched, f"could not be started: {error}", time.monotonic())
             return
-        watched.started_at = watched.heard_at = time.monotonic()
+        watched.started_at = watched.last_beat_at = time.monotonic()
         watched.has_beaten, watched.is_paused = False, False
         watched.is_ready = watched.is_serving = not watched.child.beats
-        self._on_start(watched.child.name, watched.run.pid)
 
     def _plan_restart(self, watched: _Watched, why: str, now: float) -> None:
         if watched.run is not None:

@@ -62,6 +62,13 @@ class Placement(Generic[Client]):
         """The client of the one cell that takes the documents of a namespace, since only one cell knows their order."""
         return self._cells[min(self._cells, key=lambda name: _place(name, namespace))]
 
+    def attempts(self, hashed_text: str) -> Iterator[tuple[str, Client, AbstractContextManager[None]]]:
+        """Each cell in the order that this text has: its name, its client, and the context of the attempt.  An attempt whose
+        ServiceUnavailable the context has caught is followed by the next cell; the last cell's error is raised."""
+        names = self._order_of(hashed_text)
+        for name in names:
+            yield name, self._cells[name], self._attempt(name, inf if name != names[-1] else -inf)
+
     def _attempts(self, request: Request) -> Iterator[tuple[Client, Request, AbstractContextManager[None]]]:
         """Each cell that may get the request: its client, the request as it is in this cell, and the context of the attempt.  After an
         attempt without a result comes the next cell."""
@@ -91,10 +98,13 @@ class Placement(Generic[Client]):
                 raise
 
     def _order(self, request: Request) -> list[str]:
-        """The names of the cells; avoided cells come last.  Avoiding a cell moves only the requests of that cell."""
         if len(self._cells) == 1:
             return [*self._cells]
-        now_s, hashed_text = time.monotonic(), request.model_dump_json(include={"namespace", "questions"})
+        return self._order_of(request.model_dump_json(include={"namespace", "questions"}))
+
+    def _order_of(self, hashed_text: str) -> list[str]:
+        """The names of the cells; avoided cells come last.  Avoiding a cell moves only the requests of that cell."""
+        now_s = time.monotonic()
         return sorted(
             self._cells,
             key=lambda name: (self._avoided_until_s.get(name, 0) > now_s, _place(name, hashed_text)),

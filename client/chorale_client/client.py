@@ -6,19 +6,21 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Literal, Unpack, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
-from kombu.exceptions import KombuError
 from redis import Redis
 from redis.client import PubSub
 from redis.exceptions import RedisError
 
 from chorale_client.answer import Answer
 from chorale_client.connections.failover import follow_primary
+from chorale_client.connections.greeting import LOGIN_ALONE
 from chorale_client.connections.idle import keep_alive
 from chorale_client.connections.time_limit import TimeLimit, TwoAttempts, enforce
+from chorale_client.connections.tls import share_context
 from chorale_client.connections.urls import BROKER_VARIABLE, address_of
 from chorale_client.default_timeout import DefaultTimes
 from chorale_client.documents import WrittenDocument, checked_list, write_documents
@@ -32,25 +34,29 @@ from chorale_client.index_tickets import (
     outcome_of,
     stamp_of_message,
 )
-from chorale_client.jobs.handles import Jobs
 from chorale_client.keys import result_key
 from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, check_replicas, end_of
 from chorale_client.limits import MAX_DELETED
-from chorale_client.publisher import Publisher
 from chorale_client.request import Request, check_namespace
 from chorale_client.request_factory import Questions, RequestOptions, make_request
-from chorale_client.sans_io import PASSING, read_answer, redis_errors_translated, unavailable
+from chorale_client.retrieve_message import retrieve_message
+from chorale_client.sans_io import TRANSIENT, read_answer, redis_errors_translated, unavailable
 from chorale_client.service_calls import ServiceCall
 from chorale_client.tenants import Namespace
 from chorale_client.wire_names import TASK_DELETE, TASK_INDEX, WIRE_VERSION, Status
+
+if TYPE_CHECKING:
+    from chorale_client.jobs.handles import Jobs
+    from chorale_client.publisher import Publisher
 
 ATTEMPTS_TO_ACCEPT = 2
 """The first attempt may use a connection that a restarted server has closed."""
 RECONNECT_S = 0.05
 """Pause between attempts to reconnect for an accepted request."""
-FINISH_S = 0.19
-"""Time to end a request after GRACE_S, when the wait for it is over; then the caller gets ServiceUnavailable.  Both together are less than the
-.3 s after its deadline at which every caller has an answer or an error."""
+FINISH_S = 0.15
+"""Time to end a request after GRACE_S, when the wait for it is over; then the caller gets ServiceUnavailable.  It is enough for two commands
+to a Redis whose replies take 50 ms.  Every caller has an answer or an error .3 s after its deadline.  Both times together leave .06 s of
+it to threads that wait for a processor."""
 
 POLL_S = 0.05
 """Pause between two checks whether documents are indexed."""
@@ -88,21 +94,40 @@ class Chorale:
         self._replicas = check_replicas(replicas)
         self._limit = TimeLimit()
         attempts = TwoAttempts(self._limit, socket_timeout_s)
-        self._redis = self._connected(url, retry=attempts, retry_on_error=list(PASSING))
+        self._redis = self._connected(url, retry=attempts, retry_on_error=list(TRANSIENT))
         # A subscription that is made anew may have missed its announcement, so redis-py must not do that unnoticed.
         self._subscribing = self._connected(url)
         self._ledger = CallersLedger(self._redis, answer_ttl_s=answer_ttl_s)
         self._default_times = DefaultTimes()
-        self.publisher = Publisher(broker_url or os.environ.get(BROKER_VARIABLE), url)
+        self._broker_url = broker_url or os.environ.get(BROKER_VARIABLE) or url
+        self._ledger_sends = self._broker_url == url
+        if not self._ledger_sends:
+            _ = self.publisher  # it imports Celery now, not while a request waits
         self._local = threading.local()
-        self.jobs = Jobs(self._redis, socket_timeout_s=socket_timeout_s)
+
+    @cached_property
+    def jobs(self) -> Jobs:
         """Bulk jobs."""
+        from chorale_client.jobs.handles import Jobs
+
+        return Jobs(self._redis, socket_timeout_s=self._patience_s)
+
+    @cached_property
+    def publisher(self) -> Publisher:
+        from chorale_client.publisher import Publisher
+
+        return Publisher(self._broker_url)
+
+    def message(self, request_id: str) -> bytes:
+        """The message for the script that accepts the request, which then pushes it; empty if the publisher has to send it."""
+        return retrieve_message(request_id) if self._ledger_sends else b""
 
     def _connected(self, url: str, **options: Any) -> Redis:
         timeouts_s = {"socket_timeout": self._patience_s, "socket_connect_timeout": self._patience_s}
         client = Redis.from_url(
-            url, max_connections=MOST_CONNECTIONS, **timeouts_s, **keep_alive(url), **options
+            url, max_connections=MOST_CONNECTIONS, **LOGIN_ALONE, **timeouts_s, **keep_alive(url), **options
         )
+        share_context(client.connection_pool)
         follow_primary(client.connection_pool)
         enforce(self._limit, client)
         return client
@@ -144,17 +169,24 @@ class Chorale:
                     return (
                         accepted.result
                         or self._ledger.wait(channel, request_id, ends_at_s - time.monotonic())
-                        or self._ledger.result(request_id)
-                        or self._ledger.finish_failed(request, accepted.accepted_at_ms)
+                        or self._finish(request, accepted)
                     )
             except RedisError as error:
-                can_pass = isinstance(error, PASSING)
-                if accepted is None and not (can_pass and attempts < ATTEMPTS_TO_ACCEPT):
+                is_transient = isinstance(error, TRANSIENT)
+                if accepted is None and not (is_transient and attempts < ATTEMPTS_TO_ACCEPT):
                     raise unavailable(error) from error
-                if not can_pass or time.monotonic() > ends_at_s:
+                if not is_transient or time.monotonic() > ends_at_s:
                     raise unavailable(error, accepted=request_id if accepted else None) from error
                 if accepted is not None:
                     time.sleep(RECONNECT_S)
+
+    def _finish(self, request: Request, accepted: Accepted) -> bytes:
+        """The result of a request whose end was not heard in time.  If the request has no end yet, this ends it."""
+        if (result := self._ledger.result(request.request_id)) is not None:
+            return result
+        # Redis has just answered, so the only attempt gets all the time that is left.
+        with self._limit.attempt(FINISH_S):
+            return self._ledger.finish_failed(request, accepted.accepted_at_ms)
 
     def submit(self, questions: Questions, **options: Unpack[RequestOptions]) -> Handle:
         """Enqueue, and return a handle of the request at once.  Raises as `retrieve`."""
@@ -194,7 +226,7 @@ class Chorale:
                     return self._ledger.result(request_id) or self._ledger.wait(
                         channel, request_id, until_s - time.monotonic()
                     )
-            except PASSING:
+            except TRANSIENT:
                 if time.monotonic() > until_s:
                     raise
                 time.sleep(RECONNECT_S)
@@ -268,9 +300,18 @@ class Chorale:
         """
         return self._hand_in(TASK_DELETE, namespace, tenant, whole_namespace=True)
 
-    def namespaces(self) -> Sequence[Namespace]:
-        """The namespaces by name.  Raises ServiceUnavailable."""
-        namespaces = ServiceCall(self._redis, "namespaces", socket_timeout_s=self._patience_s).result()
+    def namespaces(
+        self, *, after: str = "", limit: int = 1_000, names: Collection[str] | None = None
+    ) -> Sequence[Namespace]:
+        """The first `limit` namespaces behind the name `after`, in the order of names; only those of `names` if it is given.
+
+        `limit` is at most 1,001.  Whoever shows pages asks for one namespace more, which tells whether there is another page.
+        Raises ServiceUnavailable.
+        """
+        page = {"after": after, "limit": limit, "names": None if names is None else [*names]}
+        namespaces = ServiceCall(
+            self._redis, "namespaces", socket_timeout_s=self._patience_s, **page
+        ).result()
         return [Namespace.model_validate(namespace) for namespace in namespaces]
 
     def wait_visible(self, ticket: str, *, wait_s: float = 30) -> Indexed:
@@ -296,6 +337,8 @@ class Chorale:
         work |= {"namespace": namespace, "v": WIRE_VERSION}
         with self._limit.until(time.monotonic() + self._patience_s), redis_errors_translated():
             work["handed_in"] = stamp_of_message(self._redis, namespace, ticket)
+        from kombu.exceptions import KombuError
+
         try:
             self.publisher.hand_in(task, ticket, work)
         except NoRoom:
@@ -314,7 +357,7 @@ class Chorale:
             return self._ledger.run_exchange(self._default_times.apply(request))
 
     def _enqueue(self, request: Request, within_s: float | None = None, *, replicas: int = 0) -> Accepted:
-        message = self.publisher.message(request.request_id)
+        message = self.message(request.request_id)
         accepted = self._ledger.accept(request, within_s=within_s, message=message, replicas=replicas)
         if accepted.is_new and not message:
             # If this message cannot be published, the sweeper sends another one soon.
@@ -323,7 +366,8 @@ class Chorale:
 
     def close(self) -> None:
         """Wait until the messages are sent, and close this thread's connections.  Other threads close theirs when they end."""
-        self.publisher.close()
+        if "publisher" in self.__dict__:
+            self.publisher.close()
         self._local.__dict__.clear()
         self._subscribing.close()
         self._redis.close()
@@ -345,6 +389,8 @@ class Chorale:
             yield channel
         except RedisError:
             self._local.__dict__.clear()
+            # The error refers to the connection, which would stay subscribed for as long as somebody keeps the error.
+            channel.close()
             raise
         finally:
             with suppress(RedisError):

@@ -63,7 +63,6 @@
 |                              |            | the empty name is the default configuration's                  |
 | chorale:rate:<key>           | string     | calls of an API key in the minute that began with the first of |
 |                              |            | them; expires                                                  |
-| chorale:session:<hash>       | string     | a login of the console (JSON); expires                         |
 | chorale:unacked              | hash       | the broker's messages that index and bulk workers have taken   |
 |                              |            | and not acknowledged, by delivery tag (kombu writes them)      |
 | chorale:unacked_index        | sorted set | the last renewal of each (s)                                   |
@@ -131,7 +130,6 @@ OVERLOAD = "chorale:overload"
 BREAKER = "chorale:breaker:"
 DURATIONS = "chorale:durations:"
 TIMEOUTS = "chorale:timeouts"
-SESSION = "chorale:session:"
 RATE = "chorale:rate:"
 METRICS = "chorale:metrics"
 UNACKED = "chorale:unacked"

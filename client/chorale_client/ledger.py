@@ -236,19 +236,19 @@ class CallersLedger:
         the connection counts as lost, and this raises redis-py's TimeoutError.
         """
         name = result_key(request_id).encode()
-        until, is_asked = time.monotonic() + wait_s, True
+        until, is_waiting = time.monotonic() + wait_s, True
         while (left_s := until - time.monotonic()) > 0:
-            pause_s = idle.ANSWERS_WITHIN_S if is_asked else idle.IDLE_S
+            pause_s = idle.ANSWERS_WITHIN_S if is_waiting else idle.IDLE_S
             message = channel.get_message(timeout=min(left_s, pause_s))
             if message is None:
-                if is_asked and time.monotonic() < until:
+                if is_waiting and time.monotonic() < until:
                     raise TimeoutError("a subscription got no reply in time")
                 channel.ping()
-                is_asked = True
+                is_waiting = True
             elif (message["type"], message["channel"]) == ("message", name):
                 return cast(bytes, message["data"])
             elif (message["type"], message["channel"]) in (("subscribe", name), ("pong", None)):
-                is_asked = False
+                is_waiting = False
         return None
 
     def finish_failed(self, request: Request, accepted_at_ms: int) -> bytes:

@@ -1,9 +1,7 @@
-"""Sends `chorale.retrieve` for accepted requests.
+"""Publishes by Celery the messages that no script of the ledger pushes.
 
-If the broker is the ledger's Redis, the script that accepts a request pushes its message too.  For any other broker a
-thread sends it: no caller waits for the broker.
-
-Documents are not in the ledger, so the caller's own thread hands them in.
+A thread sends `chorale.retrieve` for accepted requests, if the broker is another one than the ledger's Redis: no caller waits for
+the broker.  Documents are not in the ledger, so the caller's own thread hands them in.
 """
 
 from __future__ import annotations
@@ -14,9 +12,8 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
-from uuid import uuid4
 
 from celery import Celery
 from kombu import Connection, Producer
@@ -27,7 +24,7 @@ from redis.exceptions import RedisError
 from chorale_client.connections import idle
 from chorale_client.connections.urls import broker_tls, celery_url
 from chorale_client.documents import WrittenDocument, check_memory, to_json
-from chorale_client.message_template import WITHOUT_ARGUMENTS, Template
+from chorale_client.retrieve_message import WITHOUT_ARGUMENTS
 from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_RETRIEVE
 
 log = logging.getLogger(__name__)
@@ -43,23 +40,13 @@ class Publisher:
 
     _connection: Connection | None = None
 
-    def __init__(self, broker_url: str | None, redis_url: str) -> None:
-        broker_url = broker_url or redis_url
-        self._is_ledgers = broker_url == redis_url and celery_url(redis_url).startswith("redis")
+    def __init__(self, broker_url: str) -> None:
         self._app = _sending_app(broker_url)
         self._is_redis = celery_url(broker_url).startswith("redis")
         self._thread = _new_thread()
         self._socket: Any = None
         self._sent_at_s = 0.0
         self._pid = os.getpid()
-
-    def message(self, request_id: str) -> bytes:
-        """The message for the script that accepts the request, which then pushes it; empty if `send` has to send it."""
-        template = _template() if self._is_ledgers else None
-        if template is None:
-            return b""
-        task_id = str(uuid4())
-        return template.render(task_id, {"request_id": request_id}, root_id=task_id)
 
     def send(self, request_id: str, *, within_s: float) -> None:
         """Publish soon, but not after `within_s`: by then the sweeper has sent the message."""
@@ -141,16 +128,6 @@ class Publisher:
 def _new_thread() -> ThreadPoolExecutor:
     # One thread keeps the messages in order.
     return ThreadPoolExecutor(1, thread_name_prefix="chorale-publisher")
-
-
-@lru_cache
-def _template() -> Template | None:
-    """None if this version of Celery or kombu cannot render a message ahead of time."""
-    try:
-        return Template(_sending_app("memory://"), TASK_RETRIEVE, QUEUE_RETRIEVE)
-    except Exception as error:
-        log.warning("messages are sent one by one: %s: %s", type(error).__name__, error)
-        return None
 
 
 def _sending_app(broker_url: str) -> Celery:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from chorale_client.boosts import Boosts
 from chorale_client.callbacks import Headers, Linked, check_callback_task
 from chorale_client.errors import safe_repr
 from chorale_client.filters import check_filters
@@ -133,22 +134,6 @@ class Thresholds(_Wire):
     """Share, 0-1, of the score that a document has, before boosts, if every branch with an answer puts it first."""
     min_rerank_score: Share | None = None
     """Of the reranker's score, 0-1; also removes hits that the reranker did not reach, unless it reached none."""
-
-
-class Boosts(_Wire):
-    """Factors of a hit's score, of its source type and its date."""
-
-    authority: dict[Name, Annotated[float, Field(gt=0, le=100)]] = Field(
-        default_factory=dict, max_length=1_000
-    )
-    """Factor by `source_type`, in upper or lower case."""
-    recency_amount: float = Field(0, ge=0, le=100)
-    """A document of today has the factor 1 + `recency_amount`."""
-    recency_half_life_days: float = Field(365, gt=0, le=100_000)
-    recency_step: bool = False
-    """True: the whole amount up to the half-life, and nothing after it."""
-    max_places: int | None = Field(5, ge=0, le=1_000)
-    """How many places a boost may lift a hit; None: no bound."""
 
 
 class Grouping(_Wire):

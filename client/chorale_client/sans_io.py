@@ -53,7 +53,7 @@ def run_exchange(steps: Exchange[T], send: Callable[[RoundTrip], Sequence[Any]])
         return cast("T", end.value)
 
 
-PASSING = (ConnectionError, TimeoutError)
+TRANSIENT = (ConnectionError, TimeoutError)
 """Errors after which the same command may succeed on a new connection."""
 
 

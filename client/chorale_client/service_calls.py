@@ -23,13 +23,13 @@ from chorale_client.errors import (
     WrongJobState,
 )
 from chorale_client.keys import JOB_COMMANDS, JOB_REPLY
-from chorale_client.sans_io import PASSING, redis_errors_translated
+from chorale_client.sans_io import TRANSIENT, redis_errors_translated
 from chorale_client.wire_names import WIRE_VERSION
 
 REPLY_S = 15.0
 AGAIN_S = 10.0
 """A call without a reply is sent again after this time."""
-LOOK_S = 1.0
+POLL_S = 1.0
 """Pause before another attempt, and longest wait of one BLPOP.  It is shorter than the first attempt of a command."""
 BYTES_A_BYTE = 2
 """Redis holds a call twice while it is written."""
@@ -45,7 +45,7 @@ class ServiceCall:
 
     def __init__(self, redis: Redis, do: str, *, socket_timeout_s: float, **arguments: Any) -> None:
         self._redis = redis
-        self._look_s = min(LOOK_S, socket_timeout_s / 4)
+        self._poll_s = min(POLL_S, socket_timeout_s / 4)
         self._do, self._caller = do, uuid.uuid4().hex
         head = {"v": WIRE_VERSION, "do": do, "caller": self._caller, "number": 1}
         self._message = to_json({**head, "given": arguments})
@@ -86,16 +86,16 @@ class ServiceCall:
             self._again_at_s = time.monotonic() + AGAIN_S
         except NoRoom as error:
             self._failure = error
-        except PASSING as error:
+        except TRANSIENT as error:
             self._failure = ServiceUnavailable(f"Redis does not answer: {error}")
 
     def _reply(self) -> dict[str, Any] | None:
         """The reply; None if there is none for a moment, or Redis does not answer."""
         try:
-            reply: Any = self._redis.blpop([JOB_REPLY + self._caller], timeout=self._look_s)
-        except PASSING as error:
+            reply: Any = self._redis.blpop([JOB_REPLY + self._caller], timeout=self._poll_s)
+        except TRANSIENT as error:
             self._failure = ServiceUnavailable(f"Redis does not answer: {error}")
-            time.sleep(self._look_s)
+            time.sleep(self._poll_s)
             return None
         return None if reply is None else from_json(reply[1])
 

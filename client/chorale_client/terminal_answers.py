@@ -7,11 +7,14 @@ in front.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
 
-from chorale_client.request import Request
 from chorale_client.wire_names import WIRE_VERSION, Reason, Stage, Status
+
+if TYPE_CHECKING:
+    from chorale_client.request import Request
 
 
 def question_text(status: Status) -> str:

@@ -26,7 +26,7 @@ from config.blas_threads import limit_threads
 limit_threads()
 
 from cli.installation import upgraded_database  # noqa: E402
-from cli.terminal import print_line  # noqa: E402
+from cli.output import print_line  # noqa: E402
 from records.jobs.job import JobsUnavailable, Line  # noqa: E402
 from records.jobs.store import Jobs  # noqa: E402
 from records.jobs.submitting import new_job  # noqa: E402
@@ -38,6 +38,7 @@ from tests.bench import given_vectors  # noqa: E402
 from tests.bench.growth import layout_of  # noqa: E402
 from tests.bench.installation import bench_installation  # noqa: E402
 from tests.bench.no_op import PIPELINE_FILE  # noqa: E402
+from tests.bench.variants import Layout  # noqa: E402
 
 KEYS, NAMESPACES, JOBS, DOCUMENTS = 5_000, 2_000, 10_000, 100_000
 ORDINARY = 1_000
@@ -74,9 +75,9 @@ def fill(resources: Resources, share: float) -> None:
 
 
 @contextmanager
-def started(home: Path) -> Iterator[tuple[Resources, float]]:
+def started(home: Path, layout: Layout) -> Iterator[tuple[Resources, float]]:
     begun_s = time.monotonic()
-    with bench_installation(PIPELINE_FILE, layout_of(1), home=home) as installation:
+    with bench_installation(PIPELINE_FILE, layout, home=home) as installation:
         yield installation.resources, time.monotonic() - begun_s
 
 
@@ -97,14 +98,16 @@ def main(share: float = 1.0, rounds: float = 3, requests: float = 100) -> None:
         tempfile.TemporaryDirectory(prefix="chorale-many-") as many,
     ):
         homes = {"few": Path(few), "many": Path(many)}
+        # Without a worker for it the sweeper plans each request, some tenths of a second later.
+        layout = {**layout_of(1), "retrieve": ("retrieve",)}
         for name, home in homes.items():
-            with started(home) as (resources, _):
+            with started(home, {}) as (resources, _):  # nobody asks yet
                 write(resources, "ordinary", ORDINARY)
                 if name == "many":
                     fill(resources, share)
         for _ in range(round(rounds)):
             for name, home in homes.items():
-                with started(home) as (resources, start_s):
+                with started(home, layout) as (resources, start_s):
                     cuts = quantiles(asked_ms(Chorale(resources.redis_url), round(requests)), n=20)
                     p50, p95 = cuts[9], cuts[18]
                     print_line(f"{name}: started in {start_s:.1f} s, p50 {p50:.1f} ms, p95 {p95:.1f} ms")

@@ -23,7 +23,7 @@ from sqlalchemy import create_engine
 
 from ingest.document_ids import normalised
 from ingest.near_duplicates import MIN_WORDS, NearDuplicates, is_short
-from models.document_tables import near_duplicates_metadata
+from models.tables.documents import near_duplicates_metadata
 from search.near_duplicate_rows import NearDuplicateRows
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")

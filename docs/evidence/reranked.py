@@ -74,10 +74,11 @@ def main(questions: int, documents: int, *names: str) -> None:
     scored: defaultdict[str, list[int]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="chorale-reranked-") as name:
         folder = Path(name)
-        for layers in LAYERS:
-            write_cross_encoder(folder / str(layers), layers)
         pipeline = folder / "pipeline.toml"
         rerankers = "".join(RERANKERS[name] for name in chosen).format(folder=folder)
+        for layers in LAYERS:
+            if f"{folder}/{layers}" in rerankers:
+                write_cross_encoder(folder / str(layers), layers)
         pipeline.write_text(PIPELINE_FILE.read_text() + rerankers)
         with measured_installation(documents, pipeline) as measured:
             resources = measured.resources

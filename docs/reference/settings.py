@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -95,8 +95,10 @@ def _allowed(field: FieldInfo) -> str:
     return f"{bounds['ge']}–{bounds['le']}"
 
 
-def _members(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+def _members(annotation: Any) -> list[Any]:
+    # `Annotated[...] | None` is a Union, `str | None` a UnionType.
+    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return [get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in members]
 
 
 def _words(kind: Any) -> str:

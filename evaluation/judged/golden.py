@@ -20,11 +20,11 @@ from chorale_client.request import Request
 from chorale_client.request_factory import make_request
 from chorale_client.wire_names import Status
 
-from config.declaration_file import Loader
 from evaluation.judged.collection import text_lines
 from evaluation.judged.metrics import ndcg
 from evaluation.judged.run import DEPTH, TIMEOUT_S, ranked_documents
 from ingest.document_ids import checked_id
+from models.bounded_yaml import BoundedLoader
 from models.errors import WrongDeclaration
 
 Lines = Mapping[str, int]
@@ -78,7 +78,7 @@ def _json_entries(file: Path) -> Iterator[tuple[Any, Lines]]:
 
 def _yaml_entries(file: Path) -> Iterator[tuple[Any, Lines]]:
     try:
-        loader = Loader(file.read_text(encoding="utf-8-sig"))
+        loader = BoundedLoader(file.read_text(encoding="utf-8-sig"))
         root = loader.get_single_node()
         if root is None:
             return

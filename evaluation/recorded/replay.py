@@ -18,8 +18,8 @@ from config.declarations import Pipeline
 from evaluation.judged.movements import Movement, movements
 from evaluation.recorded.request import RecordedRequest
 from fusion.fused_hits import FusedHit
-from models.audit_tables import HitRow, QuestionRow, RequestRow
 from models.plan import Plan
+from models.tables.audit import HitRow, QuestionRow, RequestRow
 from tasks.request.planning.plans import resolve
 
 _WITHOUT_HITS = (Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.REFUSED)
@@ -90,7 +90,7 @@ def replay(row: RequestRow, pipeline: Pipeline, *, configuration: str | None = N
     request, plan = recorded.request, recorded.plan
     new = planned_under(recorded, configuration)
     questions: list[ReplayedQuestion] = []
-    looked_up: set[str] = set()
+    fetched: set[str] = set()
     lacks_scores = False
     for position, index in enumerate(plan.searched):
         before = recorded.fused(plan, position)
@@ -101,10 +101,10 @@ def replay(row: RequestRow, pipeline: Pipeline, *, configuration: str | None = N
         ids = [getattr(hit, unit) for hit in (*page, *recorded.page(before, plan))]
         moved = movements(before, after, ids, unit=unit)
         question = row.questions[index]
-        looked_up |= _looked_up(question, plan, {hit.document_id for hit in before})
+        fetched |= _fetched(question, plan, {hit.document_id for hit in before})
         is_equal = None if recorded.completed is None else _is_equal(recorded, question, before)
         questions.append(ReplayedQuestion(index, question.text, is_equal, page, moved))
-    gaps = [*_gaps(row, request, plan, looked_up), *missing_lists(recorded, new)]
+    gaps = [*_gaps(row, request, plan, fetched), *missing_lists(recorded, new)]
     if new.rerank is not None and plan.rerank is None:
         gaps.append(
             Gap("reranking", "a cross-encoder would have to read the passages; the fused order is shown")
@@ -150,16 +150,16 @@ def _is_equal(recorded: RecordedRequest, question: QuestionRow, fused: Sequence[
         return None
     unit_of = attrgetter(f"{request.fuse_by}_id")
     scores = {unit_of(hit): hit.score for hit in fused}
-    looked_up = _looked_up(question, plan, {hit.document_id for hit in fused})
-    known = [hit for hit in question.hits if hit.document_id not in looked_up]
+    fetched = _fetched(question, plan, {hit.document_id for hit in fused})
+    known = [hit for hit in question.hits if hit.document_id not in fetched]
     are_scores = all(scores.get(unit_of(hit)) == _fused_score(hit) for hit in known)
-    if plan.rerank or request.group_by or request.diversity or looked_up:
+    if plan.rerank or request.group_by or request.diversity or fetched:
         return are_scores
     page = recorded.page(fused, plan)
     return are_scores and [unit_of(hit) for hit in page] == [unit_of(hit) for hit in known]
 
 
-def _looked_up(question: QuestionRow, plan: Plan, fused: Container[str]) -> set[str]:
+def _fetched(question: QuestionRow, plan: Plan, fused: Container[str]) -> set[str]:
     """The pinned documents of the answer that no branch found."""
     pinned = plan.rules[question.position].pinned if question.position in plan.rules else ()
     hit_ids = (hit.document_id for hit in question.hits)
@@ -179,7 +179,7 @@ _NO_SCORES = Gap(
 )
 
 
-def _gaps(row: RequestRow, request: Request, plan: Plan, looked_up: Collection[str]) -> Iterator[Gap]:
+def _gaps(row: RequestRow, request: Request, plan: Plan, fetched: Collection[str]) -> Iterator[Gap]:
     """What is missing to get the recorded answer."""
     if any(question.cached for question in row.questions):
         yield Gap(
@@ -193,9 +193,9 @@ def _gaps(row: RequestRow, request: Request, plan: Plan, looked_up: Collection[s
         )
     if plan.weights_by_type and any(question.text is None for question in row.questions):
         yield Gap("types of questions", "the trail keeps no texts, and the weights depend on them")
-    if looked_up:
+    if fetched:
         yield Gap(
-            f"pinned: {', '.join(sorted(looked_up))}", "no branch found it, and the stores were asked for it"
+            f"pinned: {', '.join(sorted(fetched))}", "no branch found it, and the stores were asked for it"
         )
     if request.diversity:
         yield Gap("diversity", "it needs the vectors of the hits; the scores are compared, and not the order")

@@ -25,9 +25,9 @@ from evaluation.recorded.replay import missing_lists, planned_under
 from evaluation.recorded.request import RecordedRequest
 from fusion.fused_hits import FusedHit
 from fusion.question_terms import question_type
-from models.audit_tables import QuestionRow, RequestRow
 from models.errors import NotOffered, ServiceError
 from models.plan import Plan
+from models.tables.audit import QuestionRow, RequestRow
 from records.jobs.comparison import DEPTH, MOST_CHANGED, overlap
 from records.judgements.pooling import JudgedQuestion
 

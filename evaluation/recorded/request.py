@@ -20,10 +20,10 @@ from fusion.fused_hits import FusedHit, FusedQuestion
 from fusion.interleaving import fused_question, missing_scores
 from fusion.page import page_of
 from fusion.rankings import Scores
-from models.audit_tables import RequestRow
 from models.branch_result import BranchResult
 from models.errors import ServiceError
 from models.plan import Plan
+from models.tables.audit import RequestRow
 
 _ALL = 1_000
 """As many hits as a request may show."""

@@ -9,8 +9,8 @@ from math import prod
 from evaluation.recorded.request import RecordedRequest
 from fusion.fused_hits import FusedHit
 from fusion.page import rules_at
-from models.audit_tables import HitRow
 from models.plan import Plan
+from models.tables.audit import HitRow
 
 
 @dataclass(frozen=True, slots=True)

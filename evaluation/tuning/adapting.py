@@ -68,10 +68,10 @@ class Adapting(Duty):
             for namespace, grades in judged.graded(self._trail).items():
                 for configuration in self._declared:
                     before = known.get((configuration.name, namespace))
-                    self._look_at(configuration, namespace, grades, before)
+                    self._check(configuration, namespace, grades, before)
         return TICK_EVERY_S
 
-    def _look_at(
+    def _check(
         self, configuration: Configuration, namespace: str, grades: int, before: AdaptationCheck | None
     ) -> None:
         adapt = cast("Adaptation", configuration.adapt)

@@ -12,7 +12,7 @@ from config.declarations import Configuration, Pipeline
 from evaluation.judged.collection import Judgements
 from evaluation.judged.metrics import ndcg, without_itself
 from evaluation.tuning.branch_lists import OfflineFusion, Recording
-from models.plan import BoostPlan
+from models.boost_plan import BoostPlan
 
 _ROUNDS = 12
 _STARTS = 2

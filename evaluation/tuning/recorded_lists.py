@@ -15,8 +15,8 @@ from evaluation.recorded.request import RecordedRequest
 from evaluation.tuning.branch_lists import BranchLists, OfflineFusion, Recording
 from evaluation.tuning.climbing import Search, Values
 from evaluation.tuning.cross_validation import Tuning, check_enough, folds, tune
-from models.audit_tables import RequestRow
 from models.errors import ServiceError
+from models.tables.audit import RequestRow
 from records.judgements.pooling import JudgedQuestion
 
 

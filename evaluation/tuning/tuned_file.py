@@ -12,8 +12,8 @@ import yaml
 from config.declaration_file import is_yaml, read_table
 from config.declarations import Configuration, Pipeline
 from config.pipeline_reader import DEFAULT_FILE
+from models.boost_plan import BoostPlan
 from models.errors import ServiceError, WrongDeclaration
-from models.plan import BoostPlan
 from tasks.wiring.pipeline import load_pipeline
 
 

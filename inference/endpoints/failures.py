@@ -21,7 +21,7 @@ _FAILURES: Mapping[int, type[StageFailure]] = {
     422: NotConfigured,
 }
 """The failure for each HTTP status; all other statuses become StoreUnavailable."""
-_PASSING = frozenset({408, 409, 425, 429})
+_TRANSIENT = frozenset({408, 409, 425, 429})
 """Statuses that are retried, as are those from 500 on."""
 _EXPLAINED = frozenset({402, 429})
 """Statuses whose message is shown: it says whether to wait or to pay."""
@@ -31,7 +31,7 @@ _LONGEST_CODE = 100
 
 
 def is_temporary(status: int) -> bool:
-    return status >= 500 or status in _PASSING
+    return status >= 500 or status in _TRANSIENT
 
 
 def refusal(where: str, status: int, show: Callable[[], object]) -> StageFailure:

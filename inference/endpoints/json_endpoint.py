@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from functools import cache, partial
 from http.cookiejar import DefaultCookiePolicy
 from math import inf
 from pathlib import Path
@@ -27,6 +26,7 @@ from inference.endpoints.failures import (
 from inference.endpoints.kept_clients import KeptClients, close
 from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreTimeout, StoreUnavailable
 from models.event_loop import running_loop
+from models.http_exchange import exchange
 from models.retries import retried_on_loop
 
 T = TypeVar("T")
@@ -34,8 +34,6 @@ R = TypeVar("R")
 Body = Mapping[str, Any]
 Read = Callable[[int, Any], T]
 """Maps the position of a request and the JSON of its answer to a result.  Raises InvalidAnswer for a wrong answer."""
-
-Trace = Callable[[str, object], Coroutine[Any, Any, None]]
 
 Key = str | Callable[[], str | None] | None
 """A key, or a function that reads it and raises NotConfigured; None: no key is sent."""
@@ -91,9 +89,7 @@ class JsonEndpoint:
         self._add_tokens = add_tokens
         self._clients = KeptClients()
         try:
-            self._certificates = (
-                ssl.create_default_context(cafile=ca_file) if ca_file else httpx2.create_ssl_context()
-            )
+            self._certificates = _certificates(ca_file)
         except OSError as error:
             why = error.strerror or error
             raise NotConfigured(f"{self.where}: the certificates {ca_file} cannot be read: {why}") from None
@@ -197,43 +193,14 @@ class JsonEndpoint:
         return client
 
     async def post(self, client: httpx2.AsyncClient, content: bytes) -> tuple[httpx2.Response, bytes]:
-        """The response, and its body up to a little over the limit.  Raises InvalidAnswer."""
-        events: list[str] = []
-
-        async def trace(event: str, _: object) -> None:
-            events.append(event)
-
-        try:
-            return await self._post(client, content, trace)
-        except (httpx2.NetworkError, httpx2.RemoteProtocolError):
-            is_new = any("connect_tcp" in event for event in events)
-            if is_new or "http11.receive_response_headers.complete" in events:
-                raise
-        # The server closed a kept connection, which says nothing about the server.
-        async with self._new_client() as new:
-            return await self._post(new, content, trace)
-
-    async def _post(
-        self, client: httpx2.AsyncClient, content: bytes, trace: Trace
-    ) -> tuple[httpx2.Response, bytes]:
+        """The response, and its body up to a little over the limit.  Raises InvalidAnswer or StoreUnavailable."""
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "chorale"}
         if self._secret is not None:
             name, prefix = self._key_header
             headers[name] = prefix + self._secret
-        body = bytearray()
-        extensions = {"trace": trace}
-        async with client.stream(
-            "POST", self._url, headers=headers, content=content, extensions=extensions
-        ) as response:
-            _acknowledge(response)
-            if response.is_success and response.headers.get("Content-Encoding", "identity") != "identity":
-                raise InvalidAnswer(f"{self.where}: a compressed answer, which the request did not allow")
-            most = self._max_bytes if response.is_success else MAX_ERROR_BYTES
-            async for chunk in response.aiter_raw():
-                body += chunk
-                if len(body) > most:
-                    break
-        return response, bytes(body)
+        request = client.build_request("POST", self._url, headers=headers, content=content)
+        send = partial(client.send, stream=True)
+        return await exchange(send, request, self.where, self._max_bytes, MAX_ERROR_BYTES)
 
     def result(self, at: int, body: bytes, read: Read[T]) -> T:
         """Raises InvalidAnswer if the body is not what `read` reads."""
@@ -243,7 +210,7 @@ class JsonEndpoint:
             return read(at, from_json(body))
         except InvalidAnswer as wrong:
             raise type(wrong)(f"{self.where}: {wrong.detail}") from None
-        except (ValueError, LookupError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
             raise InvalidAnswer(
                 f"{self.where}: the answer of {len(body):,} bytes is no {self._answer}"
             ) from None
@@ -252,8 +219,8 @@ class JsonEndpoint:
         def show() -> str:
             if self._shows_messages:
                 return self.without_secret(error_message(body))
-            said = (error_code(body, sent), limit_advice(status, body, sent))
-            return self.without_secret(": ".join(filter(None, said)))
+            reasons = (error_code(body, sent), limit_advice(status, body, sent))
+            return self.without_secret(": ".join(filter(None, reasons)))
 
         return refusal(self.where, status, show)
 
@@ -261,9 +228,10 @@ class JsonEndpoint:
         return min(timeout_s, self._request_s)
 
 
-def _was_closed(error: httpx2.RemoteProtocolError) -> bool:
-    """Whether the connection was closed, which may pass.  Only h11's words tell a closed connection from an answer that is no HTTP."""
-    return "closed connection" in str(error) or "disconnected" in str(error)
+@cache
+def _certificates(ca_file: str | Path | None) -> ssl.SSLContext:
+    """The trusted certificates.  Endpoints share them, because reading certificates takes 90 ms of processor time.  Raises OSError."""
+    return ssl.create_default_context(cafile=ca_file) if ca_file else httpx2.create_ssl_context()
 
 
 class _Requests:
@@ -304,7 +272,11 @@ class _Requests:
             retry_after = None
             try:
                 sent = to_json(body)
-                response, answer = await endpoint.post(self._client, sent)
+                try:
+                    response, answer = await endpoint.post(self._client, sent)
+                except StoreUnavailable:
+                    retry_after = ""
+                    raise
                 if response.is_success:
                     return endpoint.result(at, answer, self._read)
                 if is_temporary(response.status_code):
@@ -312,12 +284,6 @@ class _Requests:
                 raise endpoint.refusal(response.status_code, answer, sent)
             except StageFailure:
                 raise
-            except httpx2.HTTPError as error:
-                if isinstance(error, httpx2.RemoteProtocolError) and not _was_closed(error):
-                    raise InvalidAnswer(f"{endpoint.where}: its answer is no valid HTTP") from None
-                retry_after = ""
-                # The text of such an error may quote the header with the key.
-                raise StoreUnavailable(f"{endpoint.where}: {type(error).__name__}") from None
             except Exception as error:  # a malformed answer may raise anything
                 raise StageFailure(f"{endpoint.where}: {type(error).__name__}") from None
 
@@ -328,16 +294,6 @@ class _Requests:
             return retry_after_s(retry_after, planned_s)
 
         return await retried_on_loop(once, StageFailure, pause_s=pause_s, for_s=until_s - _now_s())
-
-
-def _acknowledge(response: httpx2.Response) -> None:
-    """Some servers, such as Python's own, send the body of an answer when its head is acknowledged, which Linux would do after
-    40 ms on a kept connection."""
-    stream = response.extensions.get("network_stream")
-    connection = stream and stream.get_extra_info("socket")
-    if connection and hasattr(socket, "TCP_QUICKACK"):
-        with suppress(OSError):
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
 def _total_tokens(answer: Any) -> int:

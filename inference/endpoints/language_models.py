@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from pydantic_core import from_json
 
 from inference.concurrency import LazyValue
+from models.declarations.extensions import GenerationResult, PartialGeneration
 from models.errors import InvalidAnswer, StageFailure
-from models.extensions import GenerationResult, PartialGeneration
 
 if TYPE_CHECKING:
     from inference.endpoints.chat import ChatModel

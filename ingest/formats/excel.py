@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, takewhile, zip_longest
 from typing import Any
 
-from ingest.formats.excel_cells import Cell, Layout, refuse_more_than, shown
+from ingest.formats.excel_cells import Cell, Layout, refuse_more_than, refuse_sparse, shown
 from ingest.formats.office_drawings import texts_of_shapes
 from ingest.office import SheetParts, blocks_as_text, package_of, row
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
@@ -28,13 +28,15 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     workbook = load_workbook(parts.content, read_only=True, data_only=True)
     sections: list[str] = []
     hidden: list[str] = []
+    sparse = 0
     for sheet in workbook.worksheets:
         sheet.reset_dimensions()  # the declared size may be a billion empty cells
         title = " ".join(sheet.title.split())
         is_hidden = sheet.sheet_state != "visible" and not options.hidden_text
         layout = Layout(reads_hidden=options.hidden_text)
         with parts.open(sheet.title) as part:
-            layout.read(part)
+            sparse += max(layout.read(part), 0)
+        refuse_sparse(sparse)
         blocks = ["\n".join(_lines(_cells(sheet.iter_rows(), layout)))]
         for drawing, part_of in parts.drawings(sheet.title):
             for text, is_unseen in texts_of_shapes(drawing, part_of):
@@ -55,9 +57,12 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
 
 def _cells(rows: Iterable[tuple[Any, ...]], layout: Layout) -> Iterator[list[Cell]]:
     """The visible cells.  A cell that was merged over several rows is in each of these rows."""
-    count = 0
+    count = empty = 0
     for number, cells in enumerate(rows, start=1):
         merged = layout.merged_columns(number)
+        empty = 0 if cells or merged else empty + 1
+        if empty > _ROWS_AHEAD:
+            continue  # openpyxl fills the gap between two rows, which may have a million
         count += len(cells) + len(merged)
         refuse_more_than(count)
         values = [Cell(shown(cell.value, cell.number_format), isinstance(cell.value, str)) for cell in cells]
@@ -67,8 +72,8 @@ def _cells(rows: Iterable[tuple[Any, ...]], layout: Layout) -> Iterator[list[Cel
         if number in layout.hidden_rows:
             layout.left_out += sum(bool(cell.text) for cell in values)
             continue
-        for column in layout.hidden_columns:
-            if column <= len(values) and values[column - 1].text:
+        for column, cell in enumerate(values, start=1):
+            if cell.text and column in layout.hidden_columns:
                 layout.left_out += 1
                 values[column - 1] = Cell()
         yield values

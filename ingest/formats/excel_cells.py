@@ -20,6 +20,7 @@ _MORE_DECIMALS = 2
 """A number is written with this many decimals more than its number format shows."""
 _MOST_ROWS, _MOST_COLUMNS = 1_048_576, 16_384
 _MOST_CELLS = 5_000_000
+_SPARSE, _MOST_SPARSE = 20, 1_000_000
 _REFERENCE = re.compile(r"([A-Z]+)(\d+):[A-Z]+(\d+)")
 
 
@@ -112,6 +113,8 @@ class Layout:
 
     def merged_columns(self, number: int) -> list[int]:
         """The columns that are in a merged cell in this row."""
+        if not self._spans:
+            return []
         for column, last in self._spans.get(number, ()):
             self._open[column] = last, Cell()
         self._open = {column: (last, cell) for column, (last, cell) in self._open.items() if last >= number}
@@ -125,16 +128,16 @@ class Layout:
             return own
         return cell
 
-    def read(self, sheet: IO[bytes]) -> None:
-        """Take the layout from a sheet's part."""
-        row = 0
+    def read(self, sheet: IO[bytes]) -> int:
+        """Take the layout from a sheet's part.  Returns the number of places before the last cell of each row, less 20 for each cell."""
+        row = column = sparse = 0
 
         def start(name: str, given: dict[str, str]) -> None:
-            nonlocal row
+            nonlocal row, column, sparse
             kind = name.rpartition(":")[2]
             is_hidden = given.get("hidden") in ("1", "true") and not self.reads_hidden
             if kind == "row":
-                row = int(given.get("r") or row + 1)
+                row, column = int(given.get("r") or row + 1), 0
                 if row > _MOST_ROWS:
                     raise Unreadable(
                         NotIndexed.MALFORMED,
@@ -142,19 +145,30 @@ class Layout:
                     )
                 if is_hidden:
                     self.hidden_rows.add(row)
+            elif kind == "c":
+                before, column = column, _column(given.get("r", "").rstrip("0123456789")) or column + 1
+                sparse += max(column - before, 0) - _SPARSE
             elif kind == "col" and is_hidden:
                 last = min(int(given["max"]), _MOST_COLUMNS)
                 self.hidden_columns.update(range(int(given["min"]), last + 1))
             elif kind == "mergeCell" and (ends := _REFERENCE.fullmatch(given.get("ref", ""))):
-                column, first, last = _column(ends[1]), int(ends[2]), int(ends[3])
+                first, last = int(ends[2]), int(ends[3])
                 if first < last:
-                    self._spans[first].append((column, last))
+                    self._spans[first].append((_column(ends[1]), last))
 
         parser = expat.ParserCreate()
         parser.StartElementHandler = start
         parser.ParseFile(sheet)
         spans = ((first, min(last, row)) for first, each in self._spans.items() for _, last in each)
         refuse_more_than(sum(max(last - first, 0) for first, last in spans))
+        return sparse
+
+
+def refuse_sparse(places: int) -> None:
+    """Raises Unreadable if cells stand too far apart: openpyxl makes a cell for each place before the last one of a row."""
+    if places > _MOST_SPARSE:
+        why = f"its cells stand over more than {_MOST_SPARSE:,} places and {_SPARSE} for each cell"
+        raise Unreadable(NotIndexed.OVER_LIMIT, why)
 
 
 def refuse_more_than(cells: int) -> None:

@@ -10,17 +10,7 @@ from markdownify import MarkdownConverter
 
 from ingest.headings import escaped_line
 
-_ROWS, _CELLS, _ROW_GROUPS, _TERMS = {"tr"}, {"td", "th"}, {"thead", "tbody", "tfoot"}, {"dt", "dd"}
-_ENDS: dict[str, set[str]] = {
-    **{name: {name} for name in ("li", "p", "option")},
-    **dict.fromkeys(_TERMS, _TERMS),
-    "optgroup": {"option", "optgroup"},
-    **dict.fromkeys(_CELLS, _CELLS),
-    "tr": _CELLS | _ROWS,
-    **dict.fromkeys(_ROW_GROUPS, _CELLS | _ROWS | _ROW_GROUPS),
-}
-"""The open tags that a tag ends, by its name: HTML may leave them open, and html.parser then nests neighbours into each other."""
-
+_ROWS, _CELLS, _ROW_GROUPS = {"tr"}, {"td", "th"}, {"thead", "tbody", "tfoot"}
 _BLOCKS = re.compile(
     "address|aside|body|center|details|dialog|dir|fieldset|figure|footer|form|header|hgroup|html|legend|listing|main|menu|"
     "nav|optgroup|option|plaintext|search|select|summary|xmp"
@@ -38,6 +28,8 @@ _LAYOUT = (
 _TABLE_PARTS = ["caption", *_ROW_GROUPS, *_ROWS, *_CELLS]
 _MOST_SPAN = 1_000
 """The largest `colspan` of HTML."""
+_MOST_REPEATED = 10_000
+"""At most this many cells are repeated for the spans of a page; the other spans count as one."""
 _REPEATED_CHARACTERS = 200
 """A longer cell is no name or value of several rows, and stands in the first one only."""
 _SUPERSCRIPTS = dict(zip(map(ord, "0123456789+-−"), "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻", strict=True))
@@ -62,10 +54,19 @@ class _Converter(MarkdownConverter):
 
     def convert_tr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         line = " ".join(text.split("\n"))
+        if el.find_previous_sibling() is not None:
+            return f"|{line}\n"  # the same, without a search of the whole head for each of its rows
         return str(super().convert_tr(el, line, parent_tags))  # type: ignore[misc]  # the stubs lack it
 
     def convert_hr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return "\n\n"
+
+    def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        if _OURS in el.attrs:
+            # markdownify counts the items before each item.
+            alone = Tag(name="ol", attrs={"start": str(el[_OURS])})
+            alone.append(el := Tag(name="li"))
+        return str(super().convert_li(el, text, parent_tags))  # type: ignore[misc]  # the stubs lack it
 
     def convert_sup(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return text.translate(_SUPERSCRIPTS) if text and {*map(ord, text)} <= _SUPERSCRIPTS.keys() else text
@@ -84,13 +85,6 @@ def markdown(page: Tag) -> str:
     """The page's text; what reads as a mark of Markdown in it is escaped.  Changes the page."""
     for text in page.find_all(string=lambda text: text and _OURS in text):
         text.replace_with(text.replace(_OURS, ""))
-    while nested := [
-        tag for tag in page.find_all([*_ENDS]) if tag.parent and tag.parent.name in _ENDS[tag.name]
-    ]:
-        for tag in nested:
-            if tag.parent is not None and tag.parent.name in _ENDS[tag.name]:
-                # What follows in the open tag is outside of it too.
-                tag.parent.insert_after(*[tag, *tag.next_siblings])
     for formula in page.find_all("math"):
         source = formula.find("annotation", encoding="application/x-tex")
         formula.replace_with(
@@ -116,8 +110,16 @@ def markdown(page: Tag) -> str:
             before.append(cell)
         else:
             cell.wrap(Tag(name="tr", attrs={_OURS: ""}))
+    left = _MOST_REPEATED
     for table in page.find_all("table"):
-        _repeat_spanning_cells(table)
+        left = _repeat_spanning_cells(table, left)
+    for group in page.find_all(["tbody", "tfoot"]):
+        if group.find_previous_sibling() is not None:
+            group.unwrap()  # markdownify looks through the whole table for each group
+    for numbered in page.find_all("ol"):
+        items = numbered.find_all("li", recursive=False)
+        for number, item in enumerate(items, _number(numbered, "start")):
+            item[_OURS] = str(number)
     for part in page.find_all(["tr", "table"]):
         if not part.decomposed and not part.get_text(strip=True):
             part.decompose()
@@ -126,8 +128,11 @@ def markdown(page: Tag) -> str:
     return "\n".join(shown).strip()
 
 
-def _repeat_spanning_cells(table: Tag) -> None:
-    """Give each row the cells that reach into it, so that every cell stands below the name of its column."""
+def _repeat_spanning_cells(table: Tag, left: int) -> int:
+    """Give each row the cells that reach into it, so that every cell stands below the name of its column.
+
+    At most `left` cells are added.  Returns how many of these were not needed.
+    """
     reaching: dict[int, tuple[str, int]] = {}
     group = None
     for row in [row for row in table.find_all("tr") if row.find_parent("table") is table]:
@@ -136,28 +141,34 @@ def _repeat_spanning_cells(table: Tag) -> None:
         own = deque(row.find_all(["td", "th"], recursive=False))
         is_heading = len(own) == 1 and not reaching
         from_above, reaching = reaching, {}
-        column = 0
-        while own or any(place >= column for place in from_above):
+        column, last = 0, max(from_above, default=-1)
+        while own or column <= last:
             if own and column not in from_above:
                 cell = own.popleft()
-                width = 1 if is_heading else _span(cell, "colspan")
-                text, left = " ".join(cell.get_text(" ").split()), _span(cell, "rowspan") - 1
+                width = 1 if is_heading else min(_span(cell, "colspan"), 1 + max(left, 0))
+                left -= width - 1
+                text, rows = " ".join(cell.get_text(" ").split()), _span(cell, "rowspan") - 1
                 text = text if len(text) <= _REPEATED_CHARACTERS else ""
                 cell.attrs = {}
-                for _ in range(1, width):
-                    cell.insert_after(_cell(text, cell.name))
+                if width > 1:
+                    row.insert(row.index(cell) + 1, *(_cell(text, cell.name) for _ in range(1, width)))
             else:
-                text, left = from_above.get(column, ("", 1))
-                added, width, left = _cell(text), 1, left - 1
+                text, rows = from_above.get(column, ("", 1))
+                added, width, rows, left = _cell(text), 1, rows - 1, left - 1
                 own[0].insert_before(added) if own else row.append(added)
-            if left:
-                reaching |= dict.fromkeys(range(column, column + width), (text, left))
+            if rows and left > 0:
+                reaching |= dict.fromkeys(range(column, column + width), (text, rows))
             column += width
+    return max(left, 0)
 
 
 def _span(cell: Tag, name: str) -> int:
-    value = str(cell.get(name, ""))
-    return min(int(value), _MOST_SPAN) if value.isdecimal() and int(value) else 1
+    return min(_number(cell, name), _MOST_SPAN) or 1
+
+
+def _number(tag: Tag, name: str) -> int:
+    value = str(tag.get(name, ""))
+    return int(value) if value.isdecimal() and len(value) < 10 else 1
 
 
 def _cell(text: str, name: str = "td") -> Tag:

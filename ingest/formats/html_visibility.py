@@ -8,6 +8,9 @@ from bs4 import BeautifulSoup, Comment, Tag
 from bs4.element import Declaration, ProcessingInstruction
 from soupsieve import SelectorSyntaxError
 
+from ingest.raw_documents import Unreadable
+from models.not_indexed import NotIndexed
+
 _DROPPED = re.compile(
     "head|title|script|style|template|noscript|svg|iframe|object|audio|video|canvas|datalist|rt|rp"
 )
@@ -18,10 +21,12 @@ _HEADING = re.compile("^h[1-6]$")
 
 _SEEN = "html, body, :has(h1, main, math)"
 """What hides these is a picture of a formula, a window in front of the page, or a page that only a script shows."""
-_STYLE_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_CONDITIONAL = re.compile(r"@[^{};]*(?:;|\{(?:[^{}]*\{[^{}]*\})*[^{}]*\})")
+_STYLE_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+_CONDITIONAL = re.compile(r"@[^@{};]*+(?:;|\{(?:[^{}]*\{[^{}]*\})*[^{}]*\})")
 """`@import ...;` and rules of a condition such as `@media print`."""
-_RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
+_RULE = re.compile(r"(?<![^{}])([^{}]++)\{([^{}]*+)\}")
+_MOST_RULES_TIMES_TAGS = 1_000_000
+"""Three seconds of work for the simplest rule.  Skipped rules would let hidden text in."""
 _ZERO = re.compile(r"0*\.?0+[a-z%]*")
 _FAR_OUTSIDE = re.compile(r"-\d{3,}")
 
@@ -63,12 +68,19 @@ def _hidden_by_rule(page: BeautifulSoup) -> list[Tag]:
     """A later rule that shows a tag stands before an earlier one that hides it."""
     sheets = "\n".join(sheet.get_text() for sheet in page.select("style:not(noscript style)"))
     hidden: list[Tag] = []
+    left, tags = _MOST_RULES_TIMES_TAGS, len(page.find_all(True))
     for selector, declarations in _RULE.findall(_CONDITIONAL.sub("", _STYLE_COMMENT.sub("", sheets))):
         style = _style(declarations)
+        hides = _hides(style)
+        if not hides and not style.keys() & {"display", "visibility", "opacity", "font-size"}:
+            continue
+        if (left := left - (tags if hides else len(hidden))) < 0:
+            why = f"its styles have more rules that hide, times its {tags:,} tags, than {_MOST_RULES_TIMES_TAGS:,}"
+            raise Unreadable(NotIndexed.OVER_LIMIT, why)
         try:
-            if _hides(style):
+            if hides:
                 hidden += page.select(selector.strip())
-            elif hidden and style.keys() & {"display", "visibility", "opacity", "font-size"}:
+            else:
                 hidden = [tag for tag in hidden if not tag.css.match(selector.strip())]
         except (SelectorSyntaxError, NotImplementedError):
             continue

@@ -12,6 +12,7 @@ import yaml
 from ingest.clean import clean_text, read_text
 from ingest.collection_rows import with_reserved
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
+from models.bounded_yaml import MOST_CHARACTERS, BoundedLoader
 from models.not_indexed import NotIndexed
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
@@ -24,11 +25,8 @@ _ENTITY = re.compile(
 """Code, in which no entity is read, or an entity."""
 _HAS_A_MEANING = frozenset("<>*_`[]#~|=-+\\")
 
-_MOST_YAML = 20_000
-"""Characters of front matter that are read as YAML.  PyYAML takes up to half a second for them, if each means something."""
 _MOST_LINES = 1_000
 """At most this many lines are read one by one."""
-_DEEPEST = 50
 
 _TYPES = (
     ("bool", re.compile(r"true|True|TRUE|false|False|FALSE"), "tTfF"),
@@ -39,18 +37,8 @@ _TYPES = (
 """The values that are no texts.  `no`, `007`, `12:30` and dates stay texts, unlike in YAML 1.1."""
 
 
-class _Yaml(yaml.SafeLoader):
-    """Without aliases: a few lines with them could become gigabytes."""
-
+class _Yaml(BoundedLoader):
     yaml_implicit_resolvers = {}  # noqa: RUF012  PyYAML keeps the table in the class
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not read")
-        # The scanner takes ever longer for a bracket within brackets.
-        if self.flow_level > _DEEPEST:
-            raise yaml.YAMLError(f"nested deeper than {_DEEPEST} levels")
-        return super().compose_node(parent, index)
 
 
 for _type, _form, _first in _TYPES:
@@ -100,7 +88,7 @@ def _entries(block: str) -> tuple[dict[str, Any], list[str]]:
         return entries, []
     entries, unread = {}, []
     lines = block.split("\n")
-    left = _MOST_YAML
+    left = MOST_CHARACTERS
     for line in lines[:_MOST_LINES]:
         if entry := _ENTRY_LINE.match(line):
             parsed = None
@@ -115,7 +103,7 @@ def _entries(block: str) -> tuple[dict[str, Any], list[str]]:
 
 def _yaml(block: str) -> dict[str, Any] | None:
     """None if it is not YAML with entries, or too long to be read as such in a short time."""
-    if len(block) > _MOST_YAML:
+    if len(block) > MOST_CHARACTERS:
         return None
     try:
         parsed = yaml.load(block, Loader=_Yaml)  # noqa: S506  a SafeLoader with less

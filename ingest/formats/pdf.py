@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:Z.*|([+-]\d\d)'?(\d\d)?'?)?")
 _AT_A_LINE_END = "\ufffe"
 """What PDFium has in the place of a hyphen at a line end and of the line end."""
-_CUT_WORD = re.compile(rf"(\w*[^\W\d_]){_AT_A_LINE_END}([^\W\d_]\w*)")
+_CUT_WORD = re.compile(rf"\b(\w++)(?<=[^\W\d_]){_AT_A_LINE_END}([^\W\d_]\w*)")
 _BEHIND_LIGATURE = re.compile(r"(?<=f[fijlt]|Th|t[ti]) (?=\w)")
 _APART = re.compile(r"((?<=[^\W\d_]{2})[´`]|(?<=[^\W\d_])[¨ˆ˜ˇ])([aeiouAEIOU])")
 """A letter with its accent before it, as LaTeX draws both.  An acute accent behind one letter may be an apostrophe: `l´eau`."""
@@ -169,7 +169,7 @@ def _string(read: Any, *of: Any) -> str:
 
 def _without_cuts(text: str) -> str:
     """Words that were cut at a line end or an accent are whole; a compound that the text has elsewhere with its hyphen keeps the hyphen."""
-    words = {*re.findall(r"\w+-\w+", text)}
+    words = {*re.findall(r"\b\w++-\w+", text)}
 
     def whole(cut: re.Match[str]) -> str:
         compound = f"{cut[1]}-{cut[2]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from ingest.formats.office_drawings import ELEMENTS as DRAWINGS
@@ -86,7 +87,10 @@ def _text(shape: Any, drawn: set[str]) -> str:
     if shape.has_text_frame:
         return plain(_words(shape.text_frame))
     if getattr(shape, "has_table", False):
-        rows = (row([_words(cell.text_frame) for cell in line.cells]) for line in shape.table.rows)
+        # `shape.table.rows` collects all rows for each row.
+        cells = shape.table.iter_cells()
+        lines = (islice(cells, len(line.tc_lst)) for line in shape.table._tbl.tr_lst)
+        rows = (row([_words(cell.text_frame) for cell in line]) for line in lines)
         return "\n".join(filter(None, rows))
     drawings = shape._element.xpath(f".//*[{' or '.join(f'local-name() = {name!r}' for name in DRAWINGS)}]")
     return "\n".join(filter(None, (drawing_text(related(shape.part.rels, drawn), one) for one in drawings)))

@@ -9,7 +9,7 @@ from docutils import nodes
 from docutils.core import publish_doctree
 
 from ingest.clean import read_text
-from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
+from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable
 from models.not_indexed import NotIndexed
 
 LEFT_OUT = (nodes.comment, nodes.substitution_definition, nodes.target, nodes.raw, nodes.meta, nodes.pending)
@@ -31,6 +31,9 @@ _DEFINITION = re.compile(r"\.\.|[\w:+.-]+::")
 """A substitution or target that docutils could not define."""
 _FOR_SPHINX = re.compile(r"\A\s*(?::(?:orphan|tocdepth|nocomments|nosearch):.*(?:\n|\Z))+")
 """Fields at the beginning of a file that nobody sees on the page."""
+_GRID_TABLE = re.compile(r"(?:^[ \t]*+[+|].*+\n?+)++", re.MULTILINE)
+_MOST_STEPS = 50_000_000
+"""Two seconds of work."""
 _OPTION = re.compile(r"\s+:[\w-]+:.*")
 
 
@@ -160,7 +163,17 @@ _SETTINGS = {
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     """The title is the first heading, if there is one."""
     source = read_text(file, max_bytes=options.max_file_bytes)
+    _check_tables(source)
     tree = publish_doctree(_FOR_SPHINX.sub("", source), settings_overrides=_SETTINGS)
     if names := not_included(tree):
         yield Fault(NotIndexed.DIRECTIVE, f"not included: {', '.join(names)}")
     yield Record(text_of(tree), first_heading(tree), markup="markdown")
+
+
+def _check_tables(source: str) -> None:
+    """Raises Unreadable for large grid tables, because docutils walks through all characters of a table for each of its columns."""
+    tables = (table[0] for table in _GRID_TABLE.finditer(source))
+    steps = sum(len(table) * max(line.count("+") for line in table.split("\n")) for table in tables)
+    if steps > _MOST_STEPS:
+        why = f"the columns times the characters of its grid tables are {steps:,}, of at most {_MOST_STEPS:,}"
+        raise Unreadable(NotIndexed.OVER_LIMIT, f"{why}; write them as CSV")

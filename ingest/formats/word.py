@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ingest.formats.office_drawings import ELEMENTS as DRAWINGS
 from ingest.formats.office_drawings import drawing_text, related
-from ingest.formats.word_numbers import Numbers
+from ingest.formats.word_numbers import Numbers, W, value_of
 from ingest.office import PartOf, blocks_as_text, package_of, plain, row
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
 from models.not_indexed import NotIndexed
@@ -93,7 +93,7 @@ def _mark(style: str) -> str:
 
 def _is_english(document: Document) -> bool:
     (defaults,) = document.styles.element.xpath("./w:docDefaults//w:lang[@w:val]")[:1] or (None,)
-    return _value(defaults).lower().startswith("en") or defaults is None
+    return value_of(defaults).lower().startswith("en") or defaults is None
 
 
 def _parts(document: Document, *kinds: str) -> Iterator[Any]:
@@ -157,10 +157,10 @@ class _Reading:
             return None
         # The number of a list in a style may be that of the style's own ancestor.
         list_of = _at(element, "numId")
-        list_id = _value(list_of if list_of is not None else style.nearest("pPr", "numPr", "numId"))
+        list_id = value_of(list_of if list_of is not None else style.nearest("pPr", "numPr", "numId"))
         if list_id in ("", "0"):
             return None
-        level = _value(_at(element, "ilvl"))
+        level = value_of(_at(element, "ilvl"))
         return self.numbers.next(list_id, int(level or 0))
 
     def _text(self, node: Any, left_out: tuple[str, ...] = _LEFT_OUT) -> str:
@@ -172,7 +172,7 @@ class _Reading:
             if name == "t":
                 yield child.text or ""
             elif name == "sym":
-                yield _SYMBOLS.get(_value(child, "char").upper(), "")
+                yield _SYMBOLS.get(value_of(child, "char").upper(), "")
             elif name == "checkBox":
                 checked = _at(child, "checked")
                 yield "[x]" if _is_on(checked if checked is not None else _at(child, "default")) else "[ ]"
@@ -192,27 +192,22 @@ class _Reading:
     def _is_hidden(self, run: Any) -> bool:
         own = _at(run, "rPr", "vanish")
         if own is None:
-            paragraph = next(run.iterancestors(f"{_W}p"), None)
-            styles = _value(_at(run, "rPr", "rStyle")), _value(_at(paragraph, "pPr", "pStyle"))
+            paragraph = next(run.iterancestors(f"{W}p"), None)
+            styles = value_of(_at(run, "rPr", "rStyle")), value_of(_at(paragraph, "pPr", "pStyle"))
             style = next((element for name in styles if (element := self.styles.get(name))), _NO_STYLE)
             own = style.nearest("rPr", "vanish")
         return _is_on(own)
 
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _NO_STYLE = _Style("", ())
 
 
 def _at(node: Any, *path: str) -> Any:
-    return None if node is None else node.find("/".join(_W + name for name in path))
-
-
-def _value(node: Any, attribute: str = "val") -> str:
-    return "" if node is None else str(node.get(_W + attribute, ""))
+    return None if node is None else node.find("/".join(W + name for name in path))
 
 
 def _is_on(switch: Any) -> bool:
-    return switch is not None and _value(switch) not in ("0", "false", "off")
+    return switch is not None and value_of(switch) not in ("0", "false", "off")
 
 
 def _nearest(node: Any, name: str) -> Iterator[Any]:

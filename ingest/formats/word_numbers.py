@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _ROMAN = tuple(
     zip(
         (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1),
@@ -64,24 +64,26 @@ class Numbers:
     def __post_init__(self) -> None:
         if self.numbering is None:
             return
-        lists = {_value(each, "abstractNumId"): each for each in self.numbering.iter(f"{_W}abstractNum")}
+        lists = {value_of(each, "abstractNumId"): each for each in self.numbering.iter(f"{W}abstractNum")}
         by_style = {
-            _value(link): each for each in lists.values() if (link := each.find(f"{_W}styleLink")) is not None
+            value_of(link): each
+            for each in lists.values()
+            if (link := each.find(f"{W}styleLink")) is not None
         }
-        for number in self.numbering.iter(f"{_W}num"):
-            name = _value(number.find(f"{_W}abstractNumId"))
+        for number in self.numbering.iter(f"{W}num"):
+            name = value_of(number.find(f"{W}abstractNumId"))
             rules = lists.get(name)
-            if rules is not None and (link := rules.find(f"{_W}numStyleLink")) is not None:
-                rules = by_style.get(_value(link), rules)
+            if rules is not None and (link := rules.find(f"{W}numStyleLink")) is not None:
+                rules = by_style.get(value_of(link), rules)
             if rules is None:
                 continue
-            levels = {_number(level, "ilvl"): level for level in rules.iter(f"{_W}lvl")}
+            levels = {_number(level, "ilvl"): level for level in rules.iter(f"{W}lvl")}
             begins_anew: dict[int, int] = {}
-            for override in number.iter(f"{_W}lvlOverride"):
-                levels |= {_number(override, "ilvl"): level for level in override.iter(f"{_W}lvl")}
+            for override in number.iter(f"{W}lvlOverride"):
+                levels |= {_number(override, "ilvl"): level for level in override.iter(f"{W}lvl")}
                 if start := _of(override, "startOverride"):
                     begins_anew[_number(override, "ilvl")] = int(start)
-            self._lists[_value(number, "numId")] = _List(name, levels, begins_anew)
+            self._lists[value_of(number, "numId")] = _List(name, levels, begins_anew)
 
     def next(self, list_id: str, level: int) -> str:
         """What stands before the next paragraph of a list: its number, `-` for a bullet, and nothing without a list."""
@@ -97,7 +99,7 @@ class Numbers:
             del counts[deeper]
         if _of(own.levels[level], "numFmt") == "bullet":
             return "-"
-        is_legal = own.levels[level].find(f"{_W}isLgl") is not None
+        is_legal = own.levels[level].find(f"{W}isLgl") is not None
 
         def shown(place: re.Match[str]) -> str:
             at = int(place[1]) - 1
@@ -157,13 +159,13 @@ def _in_words(number: int, last_words: str) -> str:
 
 
 def _of(level: Any, name: str) -> str:
-    child = level.find(f"{_W}{name}")
-    return "" if child is None else _value(child)
+    child = level.find(f"{W}{name}")
+    return "" if child is None else value_of(child)
 
 
-def _value(node: Any, attribute: str = "val") -> str:
-    return str(node.get(f"{_W}{attribute}", "")) if node is not None else ""
+def value_of(node: Any, attribute: str = "val") -> str:
+    return str(node.get(f"{W}{attribute}", "")) if node is not None else ""
 
 
 def _number(node: Any, attribute: str) -> int:
-    return int(_value(node, attribute) or 0)
+    return int(value_of(node, attribute) or 0)

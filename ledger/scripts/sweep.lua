@@ -2,14 +2,18 @@
 -- calls  sound_entry, release
 -- KEYS  moments, sweeper, quarantine
 -- ARGV  sweeper's name, maximum number of requests, then name and queue of each branch of the pipeline
--- ->    {milliseconds until the next moment or -1, {action, id[, branch or reason]}...};  {-2} if another sweeper acts
+-- ->    {milliseconds until the next moment or -1, {action, id[, branch or reason]}...}
+--       | {-2, milliseconds until another sweeper's lease ends}
 -- actions: 'retrieve', 'part', 'hedge' (attempt 2 of a part) and 'fuse': the caller sends the message;
 --          'plan' and 'end': the caller plans or ends the request;
 --          'quarantine' and 'error': the caller logs the reason
 local now = now_ms()
 local holder = redis.call('GET', KEYS[2])
 -- A lease that lasts longer than SWEEPER_LEASE_MS was taken before the clock was set back.
-if holder and holder ~= ARGV[1] and redis.call('PTTL', KEYS[2]) <= SWEEPER_LEASE_MS then return { -2 } end
+if holder and holder ~= ARGV[1] then
+  local lease_ms = redis.call('PTTL', KEYS[2])
+  if lease_ms ~= -1 and lease_ms <= SWEEPER_LEASE_MS then return { -2, lease_ms } end
+end
 -- A deletion stands first: Redis over `maxmemory` refuses writes only to a script that has not written yet.
 redis.call('DEL', KEYS[2])
 redis.call('SET', KEYS[2], ARGV[1], 'PX', SWEEPER_LEASE_MS)

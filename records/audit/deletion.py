@@ -18,20 +18,20 @@ from pydantic_core import to_json
 from sqlalchemy import ColumnElement, Connection, Engine, delete, func, select, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 
-from models.audit_tables import RequestRow
 from models.batching import in_batches
 from models.duty import Duty
-from models.installation_tables import feedback_table
 from models.shadow_ids import shadow_id
+from models.tables.audit import AuditTable, RequestRow
+from models.tables.installation import feedback_table
+from records.audit.months import drop_months
 from records.audit.outbox import UNREADABLE, named, request_of
 from records.audit.rows import column_of
-from records.database import cause
 
 ROWS_AT_ONCE = 500
 """Requests in one transaction; drainers can write between two transactions."""
 
 # Waits for transactions that have written, and keeps new ones from writing.
-WAIT = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "LOCK TABLE chorale_request IN SHARE MODE"}
+WAIT = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "LOCK TABLE ONLY chorale_request IN SHARE MODE"}
 
 
 def older_than(before_ms: int) -> ColumnElement[bool]:
@@ -71,16 +71,23 @@ def remove_rows(engine: Engine, which: ColumnElement[bool]) -> int:
     return removed
 
 
+def remove_older(engine: Engine, before_ms: int) -> int:
+    """Delete requests that were accepted before this time, whole months at once on PostgreSQL; returns how many there were."""
+    return drop_months(engine, before_ms) + remove_rows(engine, older_than(before_ms))
+
+
 def remove_some_rows(engine: Engine, which: ColumnElement[bool]) -> int:
     """Delete at most AT_ONCE of these requests in one transaction; returns how many there were."""
     key = (RequestRow.request_id, RequestRow.accepted_at_ms)
     with engine.begin() as connection:
         keys = [tuple(row) for row in connection.execute(select(*key).where(which).limit(ROWS_AT_ONCE))]
         if keys:
-            connection.execute(delete(RequestRow).where(tuple_(*key).in_(keys)))
+            for table in AuditTable.metadata.tables.values():
+                of_these = tuple_(table.c.request_id, table.c.accepted_at_ms).in_(keys)
+                connection.execute(delete(table).where(of_these))
             # After the requests: whoever writes feedback holds its request until the feedback is committed.
-            of_these = feedback_table.c.request_id.in_({request_id for request_id, _ in keys})
-            connection.execute(delete(feedback_table).where(of_these))
+            of_ids = feedback_table.c.request_id.in_({request_id for request_id, _ in keys})
+            connection.execute(delete(feedback_table).where(of_ids))
     return len(keys)
 
 
@@ -128,12 +135,10 @@ class Retention(Duty):
     def _every_s(self) -> float:
         return min(PRUNE_EVERY_S, self._keep_s / 10)
 
-    def explain(self, error: Exception) -> str:
-        return cause(error)
-
     def prune_once(self) -> int:
-        """Delete old requests in one transaction; returns how many, at most `ROWS_AT_ONCE`."""
+        """Drop old months, and delete other old requests in one transaction; returns how many others, at most `ROWS_AT_ONCE`."""
         before_ms = max(0, time.time_ns() // 1_000_000 - round(self._keep_s * 1_000))
+        drop_months(self._engine, before_ms)
         return remove_some_rows(self._engine, older_than(before_ms))
 
 

@@ -18,19 +18,14 @@ from typing import Any
 import redis
 from chorale_client.keys import CALLBACKS, OUTBOX
 from sqlalchemy import Connection, Engine, FromClause
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
 
-from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
 from models.duty import Duty
+from models.errors import cause
+from models.tables.audit import BranchRow, HitRow, QuestionRow, RequestRow
 from records.audit.outbox import KEPT_ASIDE, UNREADABLE, Ended, Unreadable, audit_scripts, parse
 from records.audit.rows import Row, Rows, keeps_hits, rows_of
-from records.database import cause, to_text
-
-INSERTS: dict[str, Callable[..., sqlite.Insert | postgresql.Insert]] = {
-    "sqlite": sqlite.insert,
-    "postgresql": postgresql.insert,
-}
+from records.database import insert_into, to_text
 
 BLOCK_MS = 1_000
 GATHER_S = 0.2
@@ -97,9 +92,6 @@ class Drainer(Duty):
 
     def pause_s(self, failures: int) -> float:
         return back_off_s(failures)
-
-    def explain(self, error: Exception) -> str:
-        return cause(error)
 
     def drain_once(self, timeout_ms: int) -> int:
         """Wait up to `timeout_ms` for ended requests and move one batch; returns how many left the outbox.
@@ -220,12 +212,11 @@ class Drainer(Duty):
 def insert_new(connection: Connection, batch: Mapping[bytes | str, Rows]) -> list[bytes | str]:
     """Insert the requests that are not in the tables yet, with their children; returns the entries that were
     inserted."""
-    insert = INSERTS[connection.dialect.name]
     first: dict[tuple[str, int], bytes | str] = {}
     for entry, rows in batch.items():
         first.setdefault(rows.identity, entry)
     new = connection.execute(
-        insert(RequestRow)
+        insert_into(connection, RequestRow)
         .on_conflict_do_nothing(index_elements=["request_id", "accepted_at_ms"])
         .returning(RequestRow.request_id, RequestRow.accepted_at_ms),
         [batch[entry].request for entry in first.values()],

@@ -11,8 +11,8 @@ from chorale_client.wire_names import Status
 from sqlalchemy import ColumnElement, Engine, Select, Text, and_, case, cast, func, or_, select
 from sqlalchemy.orm import Session, selectinload
 
-from models.audit_tables import QuestionRow, RequestRow
 from models.shadow_ids import SUFFIX
+from models.tables.audit import QuestionRow, RequestRow
 
 LISTED = (
     *("request_id", "accepted_at_ms", "status", "took_ms", "namespace", "correlation_id", "configuration"),
@@ -45,12 +45,9 @@ class Which:
             yield RequestRow.request_id.startswith(self.owner, autoescape=True)
         if self.namespaces is not None:
             yield RequestRow.namespace.in_(self.namespaces)
-        if self.correlation_id is not None:
-            yield RequestRow.correlation_id == self.correlation_id
-        if self.status is not None:
-            yield RequestRow.status == self.status
-        if self.namespace is not None:
-            yield RequestRow.namespace == self.namespace
+        for name in ("correlation_id", "status", "namespace"):
+            if (value := getattr(self, name)) is not None:
+                yield getattr(RequestRow, name) == value
         if self.missing is not None:
             where = dumps(f"search.{self.missing}")
             yield cast(RequestRow.degraded, Text).contains(where, autoescape=True)

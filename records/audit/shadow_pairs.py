@@ -11,9 +11,9 @@ from chorale_client.wire_names import Stage
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import aliased
 
-from models.audit_tables import HitRow, QuestionRow, RequestRow
 from models.batching import in_batches
 from models.shadow_ids import SUFFIX, shadow_id
+from models.tables.audit import HitRow, QuestionRow, RequestRow
 from records.audit.queries import Which
 
 MOST_REQUESTS = 200_000

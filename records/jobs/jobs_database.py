@@ -6,16 +6,15 @@ Moments are milliseconds by the Redis server's clock, which the caller reads.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any, Self
 
 from sqlalchemy import ColumnElement, Connection, Engine, and_, inspect, not_, or_, select, true, update
-from sqlalchemy.exc import SQLAlchemyError
 
-from models.installation_tables import job_table as jobs
-from records.database import open_database
+from models.tables.installation import job_table as jobs
+from records.database import available, open_database
 from records.jobs.job import COUNTED, Job, JobsUnavailable, NoSuchJob, Outcome, State, WrongState
 from records.jobs.segment_rows import keep_earlier
 
@@ -64,24 +63,11 @@ class JobsDatabase:
             return job
         raise WrongState(f"job {job_id!r} is {job.state}; this is possible while it is {' or '.join(states)}")
 
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with _translated(), self._engine.connect() as connection:
-            yield connection
+    def _reading(self) -> AbstractContextManager[Connection]:
+        return available(self._engine.connect, JobsUnavailable, "jobs")
 
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with _translated(), self._engine.begin() as connection:
-            yield connection
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", None) or error).partition("\n")[0]
-        raise JobsUnavailable(f"the database of the jobs cannot be used: {reason[:500]}") from error
+    def _writing(self) -> AbstractContextManager[Connection]:
+        return available(self._engine.begin, JobsUnavailable, "jobs")
 
 
 def job_of(connection: Connection, job_id: str, visible: ColumnElement[bool] = _ALL) -> Job:

@@ -15,8 +15,8 @@ from chorale_client.wire_names import Status
 from pydantic_core import from_json, to_json
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, or_, select, update
 
-from models.installation_tables import job_table as jobs
-from models.installation_tables import segment_table as segments
+from models.tables.installation import job_table as jobs
+from models.tables.installation import segment_table as segments
 from records.jobs.job import Job, Line, Outcome, unanswered
 
 _UNTRIED: Mapping[str, Any] = {"state": "waiting", "tries": 0, "again": 0, "due_at_ms": 0, "suspect": None}

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, func, select, update
 
-from models.installation_tables import job_table as jobs
-from models.installation_tables import segment_table as segments
+from models.tables.installation import job_table as jobs
+from models.tables.installation import segment_table as segments
 from records.jobs.job import COUNTED, Line, Outcome, Segment, State
 from records.jobs.jobs_database import JobsDatabase, end_job, job_of
 from records.jobs.segment_rows import add_counts, lines_of, packed, places_of, results_of

@@ -9,14 +9,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, replace
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     RowMapping,
-    Table,
     and_,
     case,
     delete,
@@ -26,8 +24,9 @@ from sqlalchemy import (
     update,
 )
 
-from models.installation_tables import job_table as jobs
-from models.installation_tables import segment_table as segments
+from models.tables.installation import job_table as jobs
+from models.tables.installation import segment_table as segments
+from records.database import insert_into
 from records.jobs.job import COUNTED, Job, Line, NewJob, NoSuchJob, Outcome, State, WrongState
 from records.jobs.jobs_database import end_job, job_of, no_job
 from records.jobs.segment_rows import (
@@ -45,11 +44,6 @@ from records.jobs.segment_rows import (
 from records.jobs.segment_work import ACTIVE, SegmentWork
 
 
-def _insert(connection: Connection, table: Table) -> Any:
-    """The dialect's own `INSERT`, which can do nothing in a conflict.  The other dialect is not imported: that takes 40 ms."""
-    return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)
-
-
 class Jobs(SegmentWork):
     """Thread-safe.  Every method raises JobsUnavailable if the database cannot be used."""
 
@@ -59,7 +53,7 @@ class Jobs(SegmentWork):
         """Add a job in the state `validating`; returns False, and does nothing, if it is there already."""
         with self._writing() as connection:
             added = connection.execute(
-                _insert(connection, jobs)
+                insert_into(connection, jobs)
                 .values(
                     **{**asdict(new), "tenant": new.tenant or new.namespace},
                     state=State.VALIDATING,
@@ -92,7 +86,7 @@ class Jobs(SegmentWork):
             )
         with self._writing() as connection:
             self._touch(connection, job_id, (State.VALIDATING,), touched_at_ms=now_ms)
-            new = _insert(connection, segments).values(rows).on_conflict_do_nothing()
+            new = insert_into(connection, segments).values(rows).on_conflict_do_nothing()
             added = connection.execute(new.returning(segments.c.number)).scalars().all()
             add_counts(
                 connection,
@@ -271,18 +265,14 @@ class Jobs(SegmentWork):
 
     def prune(self, *, before_ms: int) -> int:
         """Delete jobs that ended before this moment; returns how many."""
-        old = and_(_ended_before(before_ms), self._visible)
         with self._writing() as connection:
-            ids = select(jobs.c.job_id).where(old)
-            connection.execute(delete(segments).where(segments.c.job_id.in_(ids)))
-            return connection.execute(delete(jobs).where(old)).rowcount
+            return _remove(connection, and_(_ended_before(before_ms), self._visible))
 
     def delete(self, job_id: str) -> None:
         """Delete an ended job with its lines and results.  Raises NoSuchJob, WrongState."""
         with self._writing() as connection:
             self._touch(connection, job_id, (State.ENDED,), rate_1m=None)
-            for table in (segments, jobs):
-                connection.execute(delete(table).where(table.c.job_id == job_id))
+            _remove(connection, jobs.c.job_id == job_id)
 
     # Erasing, for `chorale audit erase`.  Jobs that have not ended keep their lines.
 
@@ -290,10 +280,8 @@ class Jobs(SegmentWork):
         """Delete the ended jobs of a namespace; returns how many lines they had."""
         which = and_(jobs.c.namespace == namespace, jobs.c.state == State.ENDED)
         with self._writing() as connection:
-            ids = select(jobs.c.job_id).where(which)
-            connection.execute(delete(segments).where(segments.c.job_id.in_(ids)))
             lines = connection.scalar(select(func.sum(jobs.c.total)).where(which)) or 0
-            connection.execute(delete(jobs).where(which))
+            _remove(connection, which)
             return lines
 
     def unended(self, namespace: str | None = None) -> int:
@@ -313,6 +301,13 @@ class Jobs(SegmentWork):
             with self._writing() as connection:
                 erased += sum(_erase(connection, row, correlation_id) for row in pages(connection, job_id))
         return erased
+
+
+def _remove(connection: Connection, which: ColumnElement[bool]) -> int:
+    """Delete these jobs with their lines and results; returns how many there were."""
+    ids = select(jobs.c.job_id).where(which)
+    connection.execute(delete(segments).where(segments.c.job_id.in_(ids)))
+    return connection.execute(delete(jobs).where(which)).rowcount
 
 
 def _ended_before(moment_ms: int) -> ColumnElement[bool]:

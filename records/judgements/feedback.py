@@ -13,7 +13,7 @@ from chorale_client.tenants import tenant_of
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import to_json
 
-from models.audit_tables import RequestRow
+from models.tables.audit import RequestRow
 
 Source = Literal["user", "judge", "llm"]
 LLM: Source = "llm"

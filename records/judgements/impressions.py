@@ -12,7 +12,7 @@ from pydantic_core import from_json
 from sqlalchemy import Engine, select
 
 from fusion.interleaving import Team
-from models.audit_tables import RequestRow
+from models.tables.audit import RequestRow
 from records.audit.queries import Which
 from records.judgements.feedback import Feedback
 from records.judgements.store import by_people

@@ -10,14 +10,14 @@ from typing import Any
 from sqlalchemy import ColumnElement, Engine, Select, func, or_, select, true
 from sqlalchemy.orm import Session, selectinload
 
-from models.audit_tables import HitRow, QuestionRow, RequestRow
 from models.batching import in_batches
 from models.errors import ServiceError
-from models.installation_tables import feedback_table as table
 from models.shadow_ids import SUFFIX
+from models.tables.audit import HitRow, QuestionRow, RequestRow
+from models.tables.installation import feedback_table as table
 from records.audit.deletion import keep_rows, keeping_rows
-from records.audit.drainer import INSERTS
 from records.audit.queries import Which, last
+from records.database import insert_into
 from records.judgements.feedback import LLM, NOTHING_FITS, THUMBS, Feedback, RecordedQuestion
 
 _BY_PEOPLE = table.c.source != LLM
@@ -65,7 +65,7 @@ def put(engine: Engine, feedback: Sequence[Feedback]) -> None:
     """Write all or nothing; a later event takes the place of the same key's earlier one.  Raises NotRecorded, SQLAlchemyError."""
     # In the order of their ids, so that two writers cannot wait for each other; the last of equal events counts.
     rows = {row["feedback_id"]: row for row in (item.row() for item in feedback)}
-    insert = INSERTS[engine.dialect.name](table)
+    insert = insert_into(engine, table)
     newer = {name: insert.excluded[name] for name in ("at_ms", "grade", "ordinal")}
     upsert = insert.on_conflict_do_update(
         index_elements=["feedback_id"], set_=newer, where=insert.excluded.at_ms >= table.c.at_ms

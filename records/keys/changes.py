@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 from sqlalchemy import Engine, insert, select
 
-from models.installation_tables import change_table as changes
+from models.tables.installation import change_table as changes
 from records.keys.grant import Grant
 
 

@@ -9,9 +9,9 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -19,11 +19,10 @@ from chorale_client.filters import check_filters
 from chorale_client.request import check_namespace
 from chorale_client.tenants import check_tenant
 from sqlalchemy import Connection, Engine, Row, and_, bindparam, func, insert, inspect, or_, select, update
-from sqlalchemy.exc import SQLAlchemyError
 
 from models.errors import ServiceError, WrongDeclaration
-from models.installation_tables import key_table as keys
-from records.database import cause, open_database
+from models.tables.installation import key_table as keys
+from records.database import available, open_database
 from records.keys.grant import SCOPES, Grant
 
 _ID_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -287,13 +286,8 @@ class KeyStore:
                 .values(used_at_ms=now_ms)
             )
 
-    @contextmanager
-    def _using(self) -> Iterator[Connection]:
-        try:
-            with self._engine.begin() as connection:
-                yield connection
-        except SQLAlchemyError as error:
-            raise KeysUnavailable(f"the database of the keys cannot be used: {cause(error)}") from error
+    def _using(self) -> AbstractContextManager[Connection]:
+        return available(self._engine.begin, KeysUnavailable, "keys")
 
 
 def check_rights(grant: Grant) -> None:

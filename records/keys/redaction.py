@@ -14,7 +14,7 @@ from chorale_client.answer import Answer, Degradation, StageLine
 from chorale_client.index_tickets import NOT_WRITTEN, Indexed
 from chorale_client.wire_names import NO_ENCODER, NO_NAMESPACE, THERE_ARE, Reason, Stage
 
-from models.audit_tables import RequestRow
+from models.tables.audit import RequestRow
 
 _ABOUT_THE_REQUEST = frozenset(
     {

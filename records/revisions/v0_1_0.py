@@ -5,4 +5,4 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """This revision changes nothing: no database is older, and a new database gets the declared tables (`models.schema`)."""
+    """This revision changes nothing: no database is older, and a new database gets the declared tables (`models.tables.schema`)."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from chorale_client.keys import RULES
 from pydantic_core import to_json
@@ -16,19 +17,17 @@ from redis import Redis
 from redis.client import Pipeline
 from redis.exceptions import RedisError
 from sqlalchemy import Connection, Engine, Row, delete, func, insert, select
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError
 
 from models.duty import Duty
 from models.errors import ServiceError
-from models.installation_tables import rule_table as table
 from models.rules import Rules
-from records.database import cause
+from models.tables.installation import rule_table as table
+from records.database import available
 
 KEPT = 1_000
 """Changes of a namespace that are kept."""
 _ATTEMPTS = 5
-
-Read = TypeVar("Read")
 
 
 class RulesUnavailable(ServiceError):
@@ -63,7 +62,8 @@ class RuleStore:
         self._engine = engine
 
     def current(self, namespace: str) -> Version:
-        return self._reading(lambda connection: _current(connection, namespace))
+        with self._reading() as connection:
+            return _current(connection, namespace)
 
     def all_current(self) -> list[Version]:
         newest = select(table.c.namespace, func.max(table.c.version).label("version")).group_by(
@@ -73,11 +73,13 @@ class RuleStore:
         query = select(table).join(
             last, (table.c.namespace == last.c.namespace) & (table.c.version == last.c.version)
         )
-        return self._reading(lambda connection: [_version(row) for row in connection.execute(query)])
+        with self._reading() as connection:
+            return [_version(row) for row in connection.execute(query)]
 
     def history(self, namespace: str, count: int) -> list[Version]:
         """The last changes, newest first."""
-        return self._reading(lambda connection: _newest(connection, namespace, count))
+        with self._reading() as connection:
+            return _newest(connection, namespace, count)
 
     def change(
         self, namespace: str, change: Callable[[Rules], Rules], *, by: str, expected: int | None = None
@@ -87,25 +89,15 @@ class RuleStore:
         Raises RulesChanged if the rules have another version than `expected`.
         """
         for _ in range(_ATTEMPTS):
-            try:
-                with self._engine.begin() as connection:
+            with available(self._engine.begin, RulesUnavailable, "rules") as connection:
+                try:
                     return _changed(connection, namespace, change, by, expected)
-            except IntegrityError:
-                continue  # another process wrote this version
-            except SQLAlchemyError as error:
-                raise _unavailable(error) from error
+                except IntegrityError:  # another process wrote this version
+                    connection.rollback()
         raise RulesUnavailable(f"others keep changing the rules of {namespace!r}; try again")
 
-    def _reading(self, read: Callable[[Connection], Read]) -> Read:
-        try:
-            with self._engine.connect() as connection:
-                return read(connection)
-        except SQLAlchemyError as error:
-            raise _unavailable(error) from error
-
-
-def _unavailable(error: SQLAlchemyError) -> RulesUnavailable:
-    return RulesUnavailable(f"the database of the rules cannot be used: {cause(error)}")
+    def _reading(self) -> AbstractContextManager[Connection]:
+        return available(self._engine.connect, RulesUnavailable, "rules")
 
 
 def _newest(connection: Connection, namespace: str, count: int) -> list[Version]:
@@ -187,7 +179,4 @@ class RuleCopying(Duty):
     def tick(self) -> float:
         self._prepare()
         copy_rules(self._redis, self._store)
-        return self._every_s
-
-    def pause_s(self, failures: int) -> float:
         return self._every_s

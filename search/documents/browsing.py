@@ -13,7 +13,7 @@ from search.filters import compile_filters
 
 PAGE = 50
 """Documents of a page, and passages of a document."""
-LOOKED_AT = 2_000
+SCANNED = 2_000
 """Documents that a page with filters looks at."""
 
 _FIELDS = "d.document_id, d.source, CAST(d.metadata AS TEXT), d.content_hash, d.near_duplicate_group, d.title"
@@ -36,12 +36,12 @@ def namespace(rows: SqlConnection, name: str, after: str, filters: Mapping[str, 
     Raises UnknownNamespace.
     """
     visible = read_visible_index(rows, "", name)
-    most = LOOKED_AT if filters else PAGE + 1
+    most = SCANNED if filters else PAGE + 1
     in_order = f"{_DOCUMENTS} AND d.document_id > ? ORDER BY d.document_id LIMIT ?"
-    looked_at = rows.execute(in_order, (visible.namespace_id, after, most)).fetchall()
+    scanned = rows.execute(in_order, (visible.namespace_id, after, most)).fetchall()
     conditions = compile_filters(filters)
-    matching = [row for row in looked_at if conditions.matches(version_of(*row[:5]).fields)]
-    next_ = looked_at[-1][0] if len(looked_at) == most else None
+    matching = [row for row in scanned if conditions.matches(version_of(*row[:5]).fields)]
+    next_ = scanned[-1][0] if len(scanned) == most else None
     if len(matching) > PAGE:
         next_ = matching[PAGE - 1][0]
     return {

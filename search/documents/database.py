@@ -14,9 +14,9 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from models.document_tables import documents_metadata, near_duplicates_metadata
 from models.errors import BadIndex, StoreUnavailable, WriterBusy, WrongDeclaration
-from models.schema import Schema, UnknownSchema
+from models.tables.documents import documents_metadata, near_duplicates_metadata
+from models.tables.schema import Schema, UnknownSchema
 from search.documents.file_reading import NEWEST, VERSION_TABLE, failure_of, file_number, gone, is_damaged
 
 SCHEMA = Schema(

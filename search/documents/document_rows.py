@@ -12,9 +12,9 @@ import numpy as np
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, text, update
 
 from models.batching import in_batches
-from models.document_tables import document_table, index_table, passage_table, refused_table
 from models.documents import Document
 from models.errors import PartlyWritten
+from models.tables.documents import document_table, index_table, passage_table, refused_table
 from search.checks import refusal_reason
 from search.documents import lookups
 from search.documents.index_rows import AT_ONCE

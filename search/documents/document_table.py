@@ -12,7 +12,8 @@ import numpy as np
 from sqlalchemy import Connection, Table, delete, func, insert, or_, select, text, update
 
 from models.batching import in_batches
-from models.document_tables import (
+from models.documents import Document, Manifest, NamespaceState, Passage
+from models.tables.documents import (
     document_table,
     generation_table,
     index_table,
@@ -21,7 +22,6 @@ from models.document_tables import (
     passage_table,
     refused_table,
 )
-from models.documents import Document, Manifest, NamespaceState, Passage
 from search.documents import document_rows, index_rows, lookups
 from search.documents.database import Database, Plain
 from search.documents.document_rows import end_documents, insert_documents
@@ -252,10 +252,6 @@ class DocumentTable(Database):
         with self.writing(row.index.namespace) as connection:
             index_rows.delete_index(connection, row)
 
-    def ids(self, build: Build) -> list[str]:
-        """The ids of all existing documents, in order."""
-        return sorted(self.revisions(build))
-
     def revisions(self, build: Build, source: str | None = None) -> dict[str, str]:
         with self.reading() as rows:
             return lookups.revisions(rows, build.namespace_id, source)
@@ -269,9 +265,12 @@ class DocumentTable(Database):
         with self.reading() as rows:
             yield from lookups.entries(rows, build.namespace_id)
 
-    def namespaces(self) -> list[NamespaceState]:
+    def namespaces(
+        self, *, limit: int | None = None, names: Collection[str] | None = None
+    ) -> list[NamespaceState]:
+        """As `lookups.namespaces`."""
         with self.reading() as rows:
-            return lookups.namespaces(rows)
+            return lookups.namespaces(rows, limit=limit, names=names)
 
     @contextmanager
     def near_duplicate_rows(self, build: Build) -> Iterator[NearDuplicateRows]:

@@ -27,8 +27,8 @@ PAUSES_S = (0.2, 1.0)
 _AWAY_S = 10.0
 """A store that does not answer is left out for this time; otherwise each batch would wait for it."""
 
-_PASSING = (StoreUnavailable, StoreTimeout, WriterBusy)
-_OF_ALL = (*_PASSING, Unauthorised, NotConfigured, BadIndex, ManifestMismatch)
+_TRANSIENT = (StoreUnavailable, StoreTimeout, WriterBusy)
+_OF_ALL = (*_TRANSIENT, Unauthorised, NotConfigured, BadIndex, ManifestMismatch)
 """Failures that no single document causes."""
 
 
@@ -86,10 +86,10 @@ class EngineWriter:
 
     def _attempt(self, call: Callable[[], object]) -> dict[str, str]:
         try:
-            retried(call, *_PASSING, pause_s=pauses(*PAUSES_S))
+            retried(call, *_TRANSIENT, pause_s=pauses(*PAUSES_S))
         except PartlyWritten as error:
             return dict(error.failures)
-        except _PASSING:
+        except _TRANSIENT:
             self._ask_again_s = time.monotonic() + _AWAY_S
             raise
         return {}

@@ -20,7 +20,7 @@ _PRAGMAS = (
     "journal_size_limit = 67108864",
     "cache_size = -16384",
 )
-_PASSING = ("locked", "busy", "disk is full", "disk full", "readonly", "read-only", "unable to open")
+_TRANSIENT = ("locked", "busy", "disk is full", "disk full", "readonly", "read-only", "unable to open")
 """Words of SQLite's errors for a file that is intact but cannot be used now."""
 _KEPT_OPEN = 8
 """Idle connections that are kept open; more are opened when needed."""
@@ -49,7 +49,7 @@ def gone(file: Path) -> BadIndex:
 
 def failure_of(file: Path, error: Exception) -> ServiceError:
     """StoreUnavailable for what may pass, BadIndex for damage."""
-    if isinstance(error, OSError) or any(words in str(error).lower() for words in _PASSING):
+    if isinstance(error, OSError) or any(words in str(error).lower() for words in _TRANSIENT):
         return StoreUnavailable(f"the documents in {file} cannot be used now: {error}")
     return BadIndex(
         f"the documents in {file} are damaged: {error}; restore them from a backup, or index again with "

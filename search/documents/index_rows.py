@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import Connection, and_, delete, insert, select, update
 
 from models.batching import in_batches
-from models.document_tables import index_table, namespace_table, refused_table
 from models.documents import Manifest
+from models.tables.documents import index_table, namespace_table, refused_table
 from search.protocol import Index
 
 AT_ONCE = 500

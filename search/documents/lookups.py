@@ -6,7 +6,8 @@ The same statements serve the embedded store (`sqlite3`, which imports no SQLAlc
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -57,8 +58,9 @@ _STATES = """
         (SELECT count(*) FROM chorale_document d WHERE d.namespace_id = n.namespace_id AND +d.ended IS NULL),
         (SELECT count(*) FROM chorale_passage p WHERE p.namespace_id = n.namespace_id AND +p.ended IS NULL),
         coalesce(g.generation, 0), CAST(n.manifest AS TEXT)
-    FROM chorale_namespace n LEFT JOIN chorale_generation g ON g.name = n.name
-    WHERE n.name NOT LIKE '%%.%%' ORDER BY n.name
+    FROM (
+        SELECT * FROM chorale_namespace WHERE name NOT LIKE '%%.%%' AND name > ? {chosen} ORDER BY name LIMIT ?
+    ) n LEFT JOIN chorale_generation g ON g.name = n.name ORDER BY n.name
 """
 
 
@@ -81,82 +83,63 @@ class SqlConnection(Protocol):
         ...
 
 
-def texts(
-    connection: SqlConnection,
-    namespace_id: int,
-    passage_ids: Sequence[str],
-    deadline: Deadline,
-    *,
-    visible: int,
-) -> dict[str, PassageText]:
-    """`visible` is the last batch that the index of the store contains; also what was replaced or deleted and is still there."""
-    rows = _of_passages(connection, _TEXTS, namespace_id, passage_ids, deadline, visible)
-    # What every store has replaced has no document any more.
-    return {
-        row[0]: PassageText(row[0], row[1], row[2], row[3], row[4], json.loads(row[5]), row[6])
-        for row in rows
-        if row[5] is not None
-    }
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """Reads passages by their ids.  Unknown ids are left out; a replaced or deleted passage is read until it is removed."""
 
+    connection: SqlConnection
+    namespace_id: int
+    visible: int
+    """The last batch that the index of the store contains."""
+    deadline: Deadline
 
-def vectors(
-    connection: SqlConnection,
-    namespace_id: int,
-    passage_ids: Sequence[str],
-    deadline: Deadline,
-    *,
-    visible: int,
-) -> dict[str, Vector]:
-    import numpy as np  # here, since a command that lists namespaces needs none of it
+    def texts(self, passage_ids: Sequence[str]) -> dict[str, PassageText]:
+        # What every store has replaced has no document any more.
+        return {
+            row[0]: PassageText(row[0], row[1], row[2], row[3], row[4], json.loads(row[5]), row[6])
+            for row in self._rows(_TEXTS, passage_ids)
+            if row[5] is not None
+        }
 
-    rows = _of_passages(connection, _VECTORS, namespace_id, passage_ids, deadline, visible)
-    return {name: np.frombuffer(raw, STORED).astype(np.float32) for name, raw in rows if raw is not None}
+    def vectors(self, passage_ids: Sequence[str]) -> dict[str, Vector]:
+        import numpy as np  # here, since a command that lists namespaces needs none of it
 
+        rows = self._rows(_VECTORS, passage_ids)
+        return {name: np.frombuffer(raw, STORED).astype(np.float32) for name, raw in rows if raw is not None}
 
-def rids(
-    connection: SqlConnection,
-    namespace_id: int,
-    passage_ids: Sequence[str],
-    deadline: Deadline,
-    *,
-    visible: int,
-) -> dict[str, int]:
-    return dict(_of_passages(connection, _RIDS, namespace_id, passage_ids, deadline, visible))
+    def rids(self, passage_ids: Sequence[str]) -> dict[str, int]:
+        return dict(self._rows(_RIDS, passage_ids))
 
-
-def _of_passages(
-    connection: SqlConnection,
-    statement: str,
-    namespace_id: int,
-    passage_ids: Sequence[str],
-    deadline: Deadline,
-    visible: int,
-) -> Iterator[Any]:
-    for part in distinct_in_batches(passage_ids, _AT_ONCE):
-        deadline.check()
-        yield from connection.execute(f"{_in(statement, part)} {_NEWEST}", (namespace_id, *part, visible))
+    def _rows(self, statement: str, passage_ids: Sequence[str]) -> Iterator[Any]:
+        for part in distinct_in_batches(passage_ids, _AT_ONCE):
+            self.deadline.check()
+            values = (self.namespace_id, *part, self.visible)
+            yield from self.connection.execute(f"{_in(statement, part)} {_NEWEST}", values)
 
 
 def revisions(connection: SqlConnection, namespace_id: int, source: str | None) -> dict[str, str]:
     """Revision by id of every document, or of those of a source."""
-    of_source = "" if source is None else "AND source = ?"
-    values = (namespace_id,) if source is None else (namespace_id, source)
-    return {row[0]: row[1] for row in connection.execute(f"{_REVISIONS} {of_source}", values)}
+    return dict(connection.execute(*_revisions(namespace_id, source)).fetchall())
 
 
 def held(
     connection: SqlConnection, namespace_id: int, document_ids: Sequence[str], source: str | None
 ) -> dict[str, str]:
     """Revisions by id, of the documents that exist; with `source`, only of documents from that source."""
-    of_source = "" if source is None else "AND source = ?"
-    values = (namespace_id,) if source is None else (namespace_id, source)
+    statement, values = _revisions(namespace_id, source)
     return {
-        row[0]: row[1]
+        document_id: revision
         for part in distinct_in_batches(document_ids, _AT_ONCE)
-        for row in connection.execute(
-            _in(f"{_REVISIONS} {of_source} AND document_id IN", part), (*values, *part)
+        for document_id, revision in connection.execute(
+            _in(f"{statement} AND document_id IN", part), (*values, *part)
         )
     }
+
+
+def _revisions(namespace_id: int, source: str | None) -> tuple[str, tuple[Any, ...]]:
+    if source is None:
+        return _REVISIONS, (namespace_id,)
+    return f"{_REVISIONS} AND source = ?", (namespace_id, source)
 
 
 def entries(connection: SqlConnection, namespace_id: int) -> Iterator[Entry]:
@@ -167,10 +150,26 @@ def entries(connection: SqlConnection, namespace_id: int) -> Iterator[Entry]:
         document_id, _, _, sequence, _ = portion[-1]
 
 
-def namespaces(connection: SqlConnection) -> list[NamespaceState]:
+def namespaces(
+    connection: SqlConnection,
+    *,
+    after: str = "",
+    limit: int | None = None,
+    names: Collection[str] | None = None,
+) -> list[NamespaceState]:
+    """The namespaces behind the name `after`, in the order of names: at most `limit`, and only those of `names` if it is given.
+
+    The documents of other namespaces are not counted.
+    """
+    # PostgreSQL refuses U+0000, which no name has.
+    after, wanted = after.partition("\0")[0], [name for name in names or () if "\0" not in name]
+    chosen = "" if names is None else f"AND name IN ({', '.join('?' * len(wanted)) or 'NULL'})"
+    values = (after, *wanted, sys.maxsize if limit is None else limit)
     return [
         NamespaceState(name, documents, passages, generation, Manifest.from_stored(json.loads(manifest)))
-        for name, documents, passages, generation, manifest in connection.execute(_STATES)
+        for name, documents, passages, generation, manifest in connection.execute(
+            _STATES.format(chosen=chosen), values
+        )
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from models.hits import Hit, Ranking
 from search.deadline import Deadline
 from search.documents import lookups
 from search.documents.file_reading import DocumentsFile, file_of
-from search.documents.lookups import OLD, DocumentVersion, SqlConnection
-from search.filters import compile_filters, unknown_field_warning
+from search.documents.lookups import OLD, DocumentVersion, Passages, SqlConnection
+from search.filters import compile_filters, unknown_field_warnings
 from search.listing_order import listed
-from search.protocol import Index, Search, Searches
+from search.protocol import Index, Search
 
 if TYPE_CHECKING:
     from search.documents.document_table import DocumentTable
@@ -162,8 +162,13 @@ class Documents:
         """All namespaces."""
         return self.within(_TIMEOUT_S, lambda rows, _: _names(rows))
 
-    def namespaces(self) -> list[NamespaceState]:
-        return self.within(_TIMEOUT_S, lambda rows, _: lookups.namespaces(rows))
+    def namespaces(
+        self, *, after: str = "", limit: int | None = None, names: Collection[str] | None = None
+    ) -> list[NamespaceState]:
+        """As `lookups.namespaces`."""
+        return self.within(
+            _TIMEOUT_S, lambda rows, _: lookups.namespaces(rows, after=after, limit=limit, names=names)
+        )
 
     def close(self) -> None:
         if self.file is not None:
@@ -235,7 +240,7 @@ class FromDocuments:
             raise NotConfigured("the store was opened without the documents' database")
         return self.reader
 
-    def searching(
+    def on_index(
         self,
         namespace: str,
         deadline: Deadline,
@@ -259,20 +264,18 @@ class FromDocuments:
     def texts(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
     ) -> dict[str, PassageText]:
-        def work(rows: SqlConnection, visible: VisibleIndex, deadline: Deadline) -> dict[str, PassageText]:
-            return lookups.texts(rows, visible.namespace_id, passage_ids, deadline, visible=visible.sequence)
-
-        return self.documents.read(namespace, timeout_s, work)
+        return self._read(namespace, timeout_s, lambda passages: passages.texts(passage_ids))
 
     def vectors(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
     ) -> dict[str, Vector]:
-        def work(rows: SqlConnection, visible: VisibleIndex, deadline: Deadline) -> dict[str, Vector]:
-            return lookups.vectors(
-                rows, visible.namespace_id, passage_ids, deadline, visible=visible.sequence
-            )
+        return self._read(namespace, timeout_s, lambda passages: passages.vectors(passage_ids))
 
-        return self.documents.read(namespace, timeout_s, work)
+    def _read(self, namespace: str, timeout_s: float, work: Callable[[Passages], _T]) -> _T:
+        def read(rows: SqlConnection, visible: VisibleIndex, deadline: Deadline) -> _T:
+            return work(Passages(rows, visible.namespace_id, visible.sequence, deadline))
+
+        return self.documents.read(namespace, timeout_s, read)
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
         return self.documents.visible(namespace, timeout_s).generation
@@ -291,13 +294,6 @@ class FromDocuments:
             return _list_documents(listing, search, order_by, descending=descending)
 
         return self.documents.read(namespace, search.timeout_s, work)
-
-
-def warm_by_searching(store: Searches, namespaces: Sequence[str], timeout_s: float) -> None:
-    """Search each namespace once, all together in this time."""
-    deadline = Deadline(timeout_s, "warming")
-    for name in namespaces:
-        store.search_text(name, ["warm"], Search(depth=1, timeout_s=max(0.001, deadline.left_s)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,8 +329,8 @@ def _list_documents(listing: _Listing, search: Search, order_by: str, *, descend
         if matches and document.document_id not in excluded:
             kept.append((passage_id, document))
     if unknown and not search.only_ids:
-        warnings = [unknown_field_warning(field) for field in compiled.fields if field in unknown]
-        return Ranking((), 0, tuple(warnings))
+        known = (field not in unknown for field in compiled.fields)
+        return Ranking((), 0, unknown_field_warnings(compiled.fields, known))
     fields = [(document.document_id, document.fields) for _, document in kept]
     order = listed(fields, order_by, descending=descending)
     hits = [_hit(*kept[place]) for place in order[: search.depth]]

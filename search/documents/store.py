@@ -117,8 +117,11 @@ class DocumentStore:
             self.table.raise_generation(namespace, by=1)
         return True
 
-    def namespaces(self) -> list[NamespaceState]:
-        return self.table.namespaces()
+    def namespaces(
+        self, *, limit: int | None = None, names: Collection[str] | None = None
+    ) -> list[NamespaceState]:
+        """As `lookups.namespaces`."""
+        return self.table.namespaces(limit=limit, names=names)
 
     def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
         """Revision by document id of everything indexed from `source`, or from any source if None."""
@@ -222,8 +225,8 @@ class DocumentStore:
         """Raises UnknownNamespace."""
         build = self.table.find(namespace, self.which)
         if build is None:
-            names = [state.name for state in self.table.namespaces()]
-            raise UnknownNamespace(namespace, "the documents' database", names[:20])
+            names = [state.name for state in self.table.namespaces(limit=20)]
+            raise UnknownNamespace(namespace, "the documents' database", names)
         return build
 
     def writers(self, build: Build) -> list[EngineWriter]:

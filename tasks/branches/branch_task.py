@@ -229,7 +229,7 @@ class BranchTask:
         return ModelBreaker(self.resources.breakers, name, self.request.request_id)
 
     def check_encoder(self) -> None:
-        """Raises NotAsked if the encoder's breaker is open, before a language model writes what cannot be embedded."""
+        """Raises NotCalled if the encoder's breaker is open, before a language model writes what cannot be embedded."""
         if self.encoder.is_endpoint:
             self.breaker(encoder_name(self.encoder.name)).check()
 

@@ -16,11 +16,11 @@ from inference.endpoints.language_models import skip_rule
 from ledger.breaker_outcomes import Verdict, counts_of
 from ledger.caches import CachedTexts
 from models.branch_result import Degradation
+from models.declarations.extensions import GenerationResult, PartialGeneration
 from models.errors import Declined, StageFailure
-from models.extensions import GenerationResult, PartialGeneration
 from tasks.branches.branch_task import BranchTask
 from tasks.branches.generators import Endpoint, generator_name
-from tasks.branches.model_breakers import NotAsked
+from tasks.branches.model_breakers import NotCalled
 
 log = get_logger("chorale.hypothesis")
 
@@ -37,12 +37,12 @@ def generate(
     for text in texts:
         rule = skip_rule(text, skip_identifiers=options.skip_identifiers, max_words=options.max_words)
         if rule is not None:
-            written[text] = NotAsked(Reason.RULE, rule)
+            written[text] = NotCalled(Reason.RULE, rule)
     if missing := [text for text in dict.fromkeys(texts) if text not in written]:
         try:
             if options.url is not None and task.is_local_only:
                 why = "the namespace is local_only, and the language model is behind an address"
-                raise NotAsked(Reason.NOT_CONFIGURED, why)
+                raise NotCalled(Reason.NOT_CONFIGURED, why)
             generator = task.resources.generators.of(task.branch.name)
             task.generation = None  # an answer may take seconds, and the corpus may change in that time
             if task.request.cache == "use":
@@ -74,9 +74,9 @@ def _write(
     allowed_s = min(options.limit_s, max(left_s - embedding_s, left_s / 2))
     if allowed_s < options.least_s:
         detail = f"{max(0.0, allowed_s):.2f} s for the language model, which wants {options.least_s:g} s"
-        return [NotAsked(Reason.BUDGET, detail) for _ in texts]
+        return [NotCalled(Reason.BUDGET, detail) for _ in texts]
     if (breaker := task.breaker(generator_name(task.branch.name)).claim(allowed_s)) is not None:
-        return [NotAsked(Reason.BREAKER_OPEN, str(breaker)) for _ in texts]
+        return [NotCalled(Reason.BREAKER_OPEN, str(breaker)) for _ in texts]
     written = generator.write(
         texts,
         timeout_s=allowed_s,

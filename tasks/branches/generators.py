@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, model_validator
 from config.declarations import Pipeline
 from config.model_declarations import checked_address, key_in
 from ledger.caches import Cache, CachedTexts
-from models.extensions import Declared, Variable
+from models.declarations.extensions import Declared, Variable
 
 if TYPE_CHECKING:
     from inference.endpoints.chat import ChatModel

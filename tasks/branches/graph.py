@@ -10,19 +10,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from chorale_client.request import Question, Request
 from chorale_client.wire_names import Stage
 from pydantic import Field
 
-from models import cypher
+from models.declarations import cypher
+from models.declarations.extensions import BranchKind, Declared
 from models.errors import NotConfigured
-from models.extensions import BranchKind, Declared
 from models.hits import Ranking
 from search.filter_meanings import forced_filters, meanings, requested_filters
 from search.filters import choices
 from search.protocol import RunsCypher
 
 if TYPE_CHECKING:
+    from chorale_client.request import Question, Request
+
     from tasks.branches.branch_task import BranchTask
 
 MAX_ENTITIES = 64

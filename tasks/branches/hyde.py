@@ -17,9 +17,9 @@ from config import extensions
 from fusion.rankings import DENSE, LEXICAL
 from inference.endpoints.language_models import HYPOTHESIS_PROMPTS, prompt_of
 from inference.protocol import HypothesisGenerator
+from models.declarations.extensions import BranchKind, PartialGeneration
 from models.documents import Matrix
 from models.errors import NotConfigured, ServiceError, StageFailure, WrongDeclaration
-from models.extensions import BranchKind, PartialGeneration
 from models.hits import Ranking
 from tasks.branches.generators import AddTokens, Endpoint, Writer
 
@@ -106,7 +106,7 @@ def open_generator(options: HydeOptions) -> HypothesisGenerator:
 def search_hyde(task: BranchTask) -> list[Ranking]:
     """If no question has a vector, raises feedback's failure, or the model's if `fallback` is `none`."""
     from tasks.branches.generation import note_failures, worst
-    from tasks.branches.model_breakers import NotAsked
+    from tasks.branches.model_breakers import NotCalled
 
     started = task.clock()
     documents: dict[int, Sequence[str]] = {
@@ -129,7 +129,7 @@ def search_hyde(task: BranchTask) -> list[Ranking]:
     imagined = _embedded(task, documents)
     if late := len(documents) - len(imagined):
         detail = f"no time to embed the documents of {late} of {len(documents)} questions"
-        failures.append(NotAsked(Reason.BUDGET, detail))
+        failures.append(NotCalled(Reason.BUDGET, detail))
     open_ = [index for index in range(len(task.questions)) if index not in imagined]
     passages: dict[int, Passages] = {}
     unfed: list[StageFailure] = []
@@ -147,7 +147,7 @@ def search_hyde(task: BranchTask) -> list[Ranking]:
         # The others say that no store was asked, and this one's breaker counts.
         status = StageStatus.PARTIAL
         failed = None if imagined else unfed[0]
-    task.timed(Stage.HYPOTHESIS, started, _said(sources, [*failures, *unfed]), status)
+    task.timed(Stage.HYPOTHESIS, started, _detail(sources, [*failures, *unfed]), status)
     if failed is not None:
         raise failed
     texts: Texts = [
@@ -201,7 +201,7 @@ def _embedded(task: BranchTask, documents: Mapping[int, Sequence[str]]) -> dict[
     return vectors
 
 
-def _said(sources: Sequence[str], failures: Iterable[StageFailure]) -> str:
+def _detail(sources: Sequence[str], failures: Iterable[StageFailure]) -> str:
     """`openai, feedback (rule: identifier-like)`."""
     why = dict.fromkeys(f"{failure.reason}: {failure.detail}" for failure in failures)
     return ", ".join(sources) + (f" ({'; '.join(why)})"[:300] if why else "")

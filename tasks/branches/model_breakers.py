@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = get_logger("chorale.model")
 
 
-class NotAsked(StageFailure):
+class NotCalled(StageFailure):
     """The model was not asked."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
@@ -53,14 +53,14 @@ class ModelBreaker:
         return breaker
 
     def check(self) -> None:
-        """Raises NotAsked if no request may probe the model now."""
+        """Raises NotCalled if no request may probe the model now."""
         try:
             snapshot = self.breakers.read([self.name])
         except RedisError:
             return
         breaker = snapshot.breakers.get(self.name)
         if breaker is not None and (snapshot.now_ms < breaker.open_until_ms or breaker.is_probed):
-            raise NotAsked(Reason.BREAKER_OPEN, str(breaker))
+            raise NotCalled(Reason.BREAKER_OPEN, str(breaker))
 
     def count(self, verdict: Verdict, reason: str = "") -> None:
         try:
@@ -72,9 +72,9 @@ class ModelBreaker:
             log.warning("breaker opened" if transition.is_open else "breaker closed", breaker=transition.name)
 
     def ask(self, call: Callable[[], Matrix], allowed_s: float, *, counts_failures: bool) -> Matrix:
-        """What `call` returns or raises.  Raises NotAsked if the breaker is open."""
+        """What `call` returns or raises.  Raises NotCalled if the breaker is open."""
         if (breaker := self.claim(allowed_s)) is not None:
-            raise NotAsked(Reason.BREAKER_OPEN, str(breaker))
+            raise NotCalled(Reason.BREAKER_OPEN, str(breaker))
         try:
             vectors = call()
         except StageFailure as failure:

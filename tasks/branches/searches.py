@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from chorale_client.request import Variant
 from chorale_client.wire_names import Stage, StageStatus
 from pydantic import Field, field_validator
 
 from fusion.rankings import DENSE, LEXICAL
 from inference.endpoints.language_models import EXPANSION_PROMPT
+from models.declarations.extensions import BranchKind, Declared
 from models.errors import NotConfigured, StageFailure
-from models.extensions import BranchKind, Declared
 from models.hits import Ranking
 from search.protocol import Fuses, Lists, TakesVectors
 from tasks.branches.generators import AddTokens, Endpoint, Writer
 from tasks.branches.graph import GRAPH
 
 if TYPE_CHECKING:
+    from chorale_client.request import Variant
+
     from tasks.branches.branch_task import BranchTask, Texts
 
 
@@ -67,6 +68,8 @@ def _with_rewrites(
     task: BranchTask, kinds: frozenset[str], options: ExpansionOptions, open_: Sequence[int]
 ) -> Texts:
     """`open_`: the indices of the questions to rewrite."""
+    from chorale_client.request import Variant
+
     from tasks.branches.generation import generate, note_failures, worst
 
     if kinds == DENSE:

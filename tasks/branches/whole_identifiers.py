@@ -9,8 +9,8 @@ from dataclasses import replace
 from models.documents import PassageText
 from models.errors import StageFailure
 from models.hits import Ranking
-from models.identifiers import wholes, wholes_of_question
-from models.readable_text import readable
+from models.texts.identifiers import wholes, wholes_of_question
+from models.texts.readable_text import readable
 from tasks.branches.branch_task import BranchTask
 
 FIRST_HITS = 20

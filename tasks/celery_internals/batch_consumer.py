@@ -29,7 +29,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from config.redis_client import is_passing
+from config.redis_client import is_transient
 from ledger.protocol import Snapshot, Started, Taken
 from ledger.redis import RedisLedger
 from models.duty import PAUSE_S
@@ -189,7 +189,7 @@ class BatchConsumer:
                 self._put_back([(message.payload, message.queue) for message in messages])
                 raise
             except BaseException as error:  # foreign code may raise SystemExit
-                if isinstance(error, RedisError) and is_passing(error):
+                if isinstance(error, RedisError) and is_transient(error):
                     self._search_again(messages, error)
                     return
                 log.exception("batch failed", messages=len(messages))

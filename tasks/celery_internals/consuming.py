@@ -29,7 +29,7 @@ from kombu.transport import redis
 from redis.exceptions import OutOfMemoryError, ResponseError
 from structlog import get_logger
 
-from config.redis_client import is_passing
+from config.redis_client import is_transient
 from tasks.celery_internals.batch_consumer import BatchConsumer
 from tasks.celery_internals.result_backend import PART_SEPARATOR, id_of_task
 from tasks.celery_internals.visibility import QoS
@@ -102,7 +102,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no type hint
         wait_s = 0.0
 
         def send_due(error: Exception, _interval_s: float) -> None:
-            if isinstance(error, ResponseError) and not is_passing(error):
+            if isinstance(error, ResponseError) and not is_transient(error):
                 raise error
             if not errors:
                 errors.append(str(error))
@@ -143,7 +143,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no type hint
 
     def _raise_if_lasting(self, error: Exception) -> None:
         """End the worker for a refusal that waiting does not heal, such as a missing permission."""
-        if isinstance(error, self.channel_errors) and not is_passing(error):
+        if isinstance(error, self.channel_errors) and not is_transient(error):
             raise error
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Any:

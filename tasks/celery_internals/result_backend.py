@@ -141,7 +141,7 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
             else:
                 if request is not None and request.task == TASK_RETRIEVE:
                     # Its request may never have been accepted.
-                    self.app.answer_unread(task_id, InvalidRequest(f"message: {_said(exc)}"))
+                    self.app.answer_unread(task_id, InvalidRequest(f"message: {_text(exc)}"))
                 self.ledger.hasten(request_id)
         except RedisError as error:
             # The sweeper ends the request without this report.
@@ -213,7 +213,7 @@ def failed_part(task_id: str, error: Any) -> BranchResult:
     return BranchResult.failed(branch, reason, f"{type(error).__name__}: {error}", attempt=attempt)
 
 
-def _said(error: Any) -> str:
+def _text(error: Any) -> str:
     """What Celery says of a message; other errors need their class to be understood."""
     is_of_celery = isinstance(error, InvalidTaskError | ContentDisallowed)
     return str(error) if is_of_celery else f"{type(error).__name__}: {error}"

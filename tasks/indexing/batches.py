@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from chorale_client.index_tickets import NOT_WRITTEN
@@ -79,6 +79,23 @@ def splitter_of(embedder: Embedder) -> Splitter:
     return Splitter(embedder.count_pieces, max_pieces=passage_pieces(embedder.max_pieces))
 
 
+def embedded(
+    documents: Sequence[tuple[str, Sequence[Passage]]],
+    splitter: Splitter,
+    embedder: Embedder,
+    progress: Callable[[int], None] | None = None,
+) -> list[tuple[Passage, ...]]:
+    """The passages of each document with their vectors, in one call of the embedder, which sorts by length.
+
+    `documents` are titles and passages.
+    """
+    texts = [text for title, passages in documents for text in splitter.texts_for_embedding(title, passages)]
+    vectors = iter(embedder.embed_passages(texts, progress=progress))
+    return [
+        tuple(replace(passage, vector=next(vectors)) for passage in passages) for _, passages in documents
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class _Writer:
     run: IndexingRun
@@ -87,7 +104,7 @@ class _Writer:
     near_duplicates: NearDuplicates
 
     def commit(self, batch: list[tuple[RawDocument, str]]) -> None:
-        """Split, embed in one call (the embedder sorts by length), and upsert.
+        """Split, embed, and upsert.
 
         A document that the store refuses is reported, and the next run indexes it again; the others are written.
         """
@@ -113,31 +130,26 @@ class _Writer:
 
     def _documents(self, batch: list[tuple[RawDocument, str]]) -> list[Document]:
         split_document = self.target.split or self.splitter.split
-        split = [(raw, revision, split_document(raw)) for raw, revision in batch]
-        texts = [
-            text
-            for raw, _, passages in split
-            for text in self.splitter.texts_for_embedding(raw.title, passages)
-        ]
-        self.run.batch = (len(batch), len(texts), 0)
+        split = [(raw.title, split_document(raw)) for raw, _ in batch]
+        self.run.batch = (len(batch), sum(len(passages) for _, passages in split), 0)
         self.run.report_progress()
-        vectors = iter(self.target.embedder.embed_passages(texts, progress=self._count_passages))
+        passages_of = embedded(split, self.splitter, self.target.embedder, self._count_passages)
         groups = self.near_duplicates.assign(
-            {raw.document_id: raw.text for raw, _, _ in split},
-            {raw.document_id: raw.title for raw, _, _ in split},
+            {raw.document_id: raw.text for raw, _ in batch},
+            {raw.document_id: raw.title for raw, _ in batch},
         )
         return [
             Document(
                 document_id=raw.document_id,
                 source=raw.source,
                 title=raw.title,
-                passages=tuple(replace(passage, vector=next(vectors)) for passage in passages),
+                passages=passages,
                 metadata=raw.metadata,
                 content_hash=content_hash(raw.title, raw.text),
                 near_duplicate_group=groups[raw.document_id],
                 revision=revision,
             )
-            for raw, revision, passages in split
+            for (raw, revision), passages in zip(batch, passages_of, strict=True)
         ]
 
     def _count_passages(self, embedded: int) -> None:
@@ -149,7 +161,7 @@ class _Writer:
     def prune(self) -> None:
         report, target = self.run.report, self.target
         if gone := self.run.gone():
-            report.looked_at.update(gone)
+            report.read_ids.update(gone)
             self.near_duplicates.forget(gone)
             try:
                 report.deleted = target.store.delete(target.namespace, gone)

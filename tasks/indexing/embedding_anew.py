@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from inference.protocol import Embedder
 from ingest.language_fit import MEASURED_DOCUMENTS
-from ingest.split import Splitter
 from models.batching import in_batches
 from models.documents import Document
 from search.documents.store import Rebuilding
-from tasks.indexing.batches import splitter_of
+from tasks.indexing.batches import embedded, splitter_of
 from tasks.indexing.indexing_run import IndexReport, Progress
 from tasks.indexing.namespace_writer import encoder_of, manifest_for, publish_generation
 from tasks.wiring.resources import Resources
@@ -50,7 +48,10 @@ def embed_anew(
         began_s, splitter = time.monotonic(), splitter_of(chosen.indexing)
         for some in in_batches(sorted(left), BATCH_DOCUMENTS):
             documents = store.table.changes(build, some, 0).documents
-            anew.upsert(namespace, _embedded(documents, splitter, chosen.indexing))
+            split = [(document.title, document.passages) for document in documents]
+            passages_of = embedded(split, splitter, chosen.indexing)
+            pairs = zip(documents, passages_of, strict=True)
+            anew.upsert(namespace, [replace(document, passages=passages) for document, passages in pairs])
             report.replaced += len(documents)
             report.passages += sum(len(document.passages) for document in documents)
             spent_s = time.monotonic() - began_s
@@ -69,18 +70,3 @@ def embed_anew(
 
 def _text(document: Document) -> str:
     return "\n".join(passage.text for passage in document.passages)
-
-
-def _embedded(documents: Sequence[Document], splitter: Splitter, embedder: Embedder) -> list[Document]:
-    texts = [
-        text
-        for document in documents
-        for text in splitter.texts_for_embedding(document.title, document.passages)
-    ]
-    vectors = iter(embedder.embed_passages(texts))
-    return [
-        replace(
-            document, passages=tuple(replace(passage, vector=next(vectors)) for passage in document.passages)
-        )
-        for document in documents
-    ]

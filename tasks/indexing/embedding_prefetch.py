@@ -31,7 +31,7 @@ class EmbeddingPrefetch:
     """An embedder for some documents, which remembers its passages and vectors when their message is tried again.
 
     `is_over` is called after every few passages, and says whether this attempt ends.  The next attempt goes on from there,
-    also within a document if `has_room` says that the document's vectors can be kept until then.
+    also within a document if `has_capacity` says that the document's vectors can be kept until then.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class EmbeddingPrefetch:
         embedder: Embedder,
         *,
         is_over: Callable[[], bool] = lambda: False,
-        has_room: Callable[[], bool] = lambda: True,
+        has_capacity: Callable[[], bool] = lambda: True,
     ) -> None:
         self._embedder = embedder
-        self._is_over, self._has_room = is_over, has_room
+        self._is_over, self._has_capacity = is_over, has_capacity
         self._splitter = splitter_of(embedder)
         self._steps: Iterator[bool] | None = None
         self._passages: dict[str, tuple[Passage, ...]] = {}
@@ -69,7 +69,7 @@ class EmbeddingPrefetch:
             self._steps = self._in_steps(items, known)
         self.is_within = False
         for is_within in self._steps:
-            if self._is_over() and (not is_within or self._has_room()):
+            if self._is_over() and (not is_within or self._has_capacity()):
                 self.is_within = is_within
                 if not self.ready:
                     raise TurnOver

@@ -72,7 +72,7 @@ class UnfinishedMessages:
         while len(self._by_ticket) > MOST_UNFINISHED:
             del self._by_ticket[next(iter(self._by_ticket))]
 
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether one more message can be kept, and pushes no other out."""
         oldest_s = time.monotonic() - UNFINISHED_FOR_S
         for ticket in [ticket for ticket, kept in self._by_ticket.items() if kept.since_s < oldest_s]:
@@ -90,18 +90,18 @@ def index_handed_in(
     source: str,
     encoder: str | None = None,
     is_over: Callable[[], bool] = lambda: False,
-    has_room: Callable[[], bool] = lambda: True,
+    has_capacity: Callable[[], bool] = lambda: True,
 ) -> IndexReport:
     """Index what a message brings, from where `so_far` is; it says how far this call came if an error is raised.
 
-    `is_over` says whether other messages shall come first, `has_room` whether this one may be interrupted within a document.
+    `is_over` says whether other messages shall come first, `has_capacity` whether this one may be interrupted within a document.
     Raises TurnOver, and what `index_corpus` raises.
     """
     items = list(last_of_each(read_rows(documents, source=source)))
     while True:
         if so_far.ahead is None:
             indexing = encoder_of(resources, namespace, encoder).indexing
-            so_far.ahead = EmbeddingPrefetch(indexing, is_over=is_over, has_room=has_room)
+            so_far.ahead = EmbeddingPrefetch(indexing, is_over=is_over, has_capacity=has_capacity)
         rows = SourceDocuments(items[so_far.written :], source)
         report = index_corpus(
             resources, rows, namespace=namespace, encoder=encoder, order=order, ahead=so_far.ahead

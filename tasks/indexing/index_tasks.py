@@ -22,7 +22,7 @@ from pydantic_core import from_json, to_json
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from config.redis_client import is_passing
+from config.redis_client import is_transient
 from ledger import ledger_scripts
 from models.errors import ModelMissing, ServiceError, StageFailure, StoreTimeout, StoreUnavailable, WriterBusy
 from models.retries import retried
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 log = get_logger("chorale.index")
 
-PASSING = (WriterBusy, StoreUnavailable, StoreTimeout, ModelMissing, RedisError, OSError)
+TRANSIENT = (WriterBusy, StoreUnavailable, StoreTimeout, ModelMissing, RedisError, OSError)
 """Failures after which a message is tried again, for KEPT_S.  OSError: a full disk, for example, is no fault of the
 documents."""
-EXPECTED = (*PASSING, ServiceError, ValueError)
+EXPECTED = (*TRANSIENT, ServiceError, ValueError)
 """Failures whose message is written for callers."""
 UNEXPECTED = "an unexpected error; the log of the worker has it"
 
@@ -92,7 +92,7 @@ class IndexMessage:
         detail = error.detail if isinstance(error, StageFailure) else str(error) if is_expected else ""
         # A message may have half characters, which JSON cannot hold.
         message = detail[:500].encode(errors="backslashreplace").decode() or UNEXPECTED
-        if isinstance(error, PASSING) and not self._is_old():
+        if isinstance(error, TRANSIENT) and not self._is_old():
             log.warning("not indexed yet", **self.context, error=str(error)[:500])
             # First, since another worker may have the message at once.
             with suppress(RedisError):
@@ -154,7 +154,7 @@ class IndexMessage:
             )
         except RedisError as error:
             log.warning("no outcome recorded", **self.context, error=str(error)[:200])
-            if is_passing(error):
+            if is_transient(error):
                 raise Reject(str(error), requeue=True) from error
 
 
@@ -214,7 +214,7 @@ def index_task(
                 source=source,
                 encoder=encoder,
                 is_over=partial(task.app.turns.is_over, namespace),
-                has_room=kept.has_room,
+                has_capacity=kept.has_capacity,
             )
         except Exception:
             kept.keep(ticket, unfinished)
@@ -276,7 +276,9 @@ def _do(
             return
         if turns.is_on(namespace, message.id):
             with turns.working(namespace, message.id):
-                report = retried(partial(work, message, order), *PASSING, for_s=PATIENCE_S, pause_s=_pause_s)
+                report = retried(
+                    partial(work, message, order), *TRANSIENT, for_s=PATIENCE_S, pause_s=_pause_s
+                )
     except TurnOver:
         pass
     except DoneByAnother:
@@ -290,7 +292,7 @@ def _do(
     if report is not None:
         message.done(report)
         return
-    with turns.passing():
+    with turns.putting_back():
         message.put_back()
 
 

@@ -35,7 +35,7 @@ class IndexReport:
     """Embedded in this run."""
     generation: int = 0
     """The corpus generation at the end."""
-    looked_at: set[str] = field(default_factory=set)
+    read_ids: set[str] = field(default_factory=set)
     """Ids of the documents that were read, changed or not, and of those that were pruned."""
 
     @property
@@ -157,11 +157,11 @@ class IndexingRun:
                 raise ValueError(
                     f"{item.path}: a document of the source {item.source!r}, not of {self.documents.source!r}"
                 )
-            if item.document_id in self.report.looked_at:
+            if item.document_id in self.report.read_ids:
                 why = f"the id {item.document_id!r} was there before in this run; the first one is kept"
                 self.report.skipped.append(Skipped(item.path, NotIndexed.REPEATED_ID, why, item.line))
                 continue
-            self.report.looked_at.add(item.document_id)
+            self.report.read_ids.add(item.document_id)
             revision = revision_hash(item)
             if self.known.get(item.document_id) == revision:
                 self.report.unchanged += 1
@@ -178,7 +178,7 @@ class IndexingRun:
     def gone(self) -> list[str]:
         """The known documents that the source no longer has; those whose file could not be read are spared."""
         spared = tuple(skipped.spares for skipped in self.report.skipped if skipped.spares is not None)
-        unseen = self.known.keys() - self.report.looked_at
+        unseen = self.known.keys() - self.report.read_ids
         gone = sorted(document_id for document_id in unseen if not document_id.startswith(spared))
         self.report.spared, self.report.gone = len(unseen) - len(gone), len(gone)
         return gone

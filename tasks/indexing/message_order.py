@@ -59,22 +59,22 @@ class Turns:
         self._clock = clock
         self._used_s: defaultdict[str, float] = defaultdict(float)
         self._passed: set[str] = set()
-        self._passing_s = 0.0
+        self._put_back_s = 0.0
         self._least_turn_s = TURN_S
         self._working_since_s: float | None = None
         self._interrupted: dict[str, str] = {}
         """The ticket of the message that a namespace goes on with."""
 
     def is_on(self, namespace: str, ticket: str) -> bool:
-        """Whether the worker may work on this message now; otherwise it puts the message at the end of the queue (`passing`)."""
+        """Whether the worker may work on this message now; otherwise it puts the message at the end of the queue (`putting_back`)."""
         begun = self._interrupted.get(namespace, ticket)
         if ticket in self._passed or ticket == self._interrupted.get(namespace):
             # Every other message has come since: the next lap begins.  If the message that was begun did not come,
             # another worker has it.
-            self._least_turn_s = max(TURN_S, TURN_FOR_A_LAP * self._passing_s)
+            self._least_turn_s = max(TURN_S, TURN_FOR_A_LAP * self._put_back_s)
             self._used_s.clear()
             self._passed.clear()
-            self._passing_s = 0.0
+            self._put_back_s = 0.0
         elif begun != ticket or self.is_over(namespace):
             self._passed.add(ticket)
             return False
@@ -82,11 +82,11 @@ class Turns:
         return True
 
     @contextmanager
-    def passing(self) -> Iterator[None]:
+    def putting_back(self) -> Iterator[None]:
         """Counts the time of the block, which puts a message back."""
         begun_s = self._clock()
         yield
-        self._passing_s += self._clock() - begun_s
+        self._put_back_s += self._clock() - begun_s
 
     @contextmanager
     def working(self, namespace: str, ticket: str) -> Iterator[None]:

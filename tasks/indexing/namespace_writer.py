@@ -212,7 +212,7 @@ def index_corpus(
                 anew.finish()
                 resources.generations.rise_beyond(namespace)
             if order is not None:
-                order.keep(report.looked_at)
+                order.keep(report.read_ids)
             report.unwritten = store.settle(namespace)
             report.generation = store.generation(namespace)
             # Also where nothing changed: readers may know another generation.
@@ -291,9 +291,9 @@ def drop_namespace(resources: Resources, namespace: str) -> IndexReport:
     Raises UnknownNamespace, WriterBusy, and StageFailure: then other stores may have deleted their part.
     """
     store = resources.writing_store
-    state = next((state for state in store.namespaces() if state.name == namespace), None)
+    state = next(iter(store.namespaces(names=[namespace])), None)
     if state is None:
-        raise UnknownNamespace(namespace, "the stores", [state.name for state in store.namespaces()])
+        raise UnknownNamespace(namespace, "the stores", [state.name for state in store.namespaces(limit=20)])
     with store.exclusive(namespace):
         store.drop(namespace)
         # Without a generation in Redis no cached answer is served, and none is stored.

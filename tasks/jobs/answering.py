@@ -29,9 +29,9 @@ from fusion.branch_results import BranchAnswers
 from fusion.conditions import least_relaxed
 from models.branch_result import BranchResult
 from models.errors import StageFailure
-from models.known_words import is_about_language
 from models.plan import BranchPlan, Plan
 from models.retries import Made, retried
+from models.texts.known_words import is_about_language
 from records.jobs.job import JobsUnavailable, Line, Segment, unanswered
 from tasks.request.batch import can_batch
 from tasks.request.composing.compose import answer_of, compose
@@ -163,7 +163,7 @@ def answer_lines(
             together = portions.pop(0)
             lines = {place: segment.lines[place] for place in together}
             try:
-                portion_results, passes = _answered(resources, segment, options, lines)
+                portion_results, is_transient = _answered(resources, segment, options, lines)
             except Exception as error:
                 if len(together) > 1:
                     log.warning("answered one by one", job_id=segment.job_id, error=str(error)[:200])
@@ -171,10 +171,10 @@ def answer_lines(
                     continue
                 log.exception("line failed", job_id=segment.job_id, line=lines[together[0]].number)
                 failure = unanswered(Status.FAILED, f"{type(error).__name__}: {error}"[:500])
-                portion_results, passes = {together[0]: failure}, False
+                portion_results, is_transient = {together[0]: failure}, False
             results |= portion_results
             worse = (Status.DEGRADED, Status.FAILED)
-            if passes:
+            if is_transient:
                 transient |= {place for place, result in portion_results.items() if result["status"] in worse}
     return results, transient
 
@@ -252,8 +252,10 @@ def _answered(
         warnings = [line for line in warnings_of(answers, own) if not is_about_language(line)]
         line_fields = {**fields, "warnings": warnings}
         results[place] = _result([fields["questions"][index] for index in indexes], line_fields, is_known)
-    passes = any(consequence(degradation["reason"]).retry_worth_it for degradation in fields["degraded"])
-    return results, passes
+    is_transient = any(
+        consequence(degradation["reason"]).retry_worth_it for degradation in fields["degraded"]
+    )
+    return results, is_transient
 
 
 class _ConcernsOne(Exception):

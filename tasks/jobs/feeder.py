@@ -53,7 +53,7 @@ STOPPED_MS = 600_000
 """A submission that sent nothing for this long has died."""
 PRUNE_EVERY_S = 3_600.0
 QUEUED_READ = 32
-"""Queued jobs of each tenant that a tick reads."""
+"""Queued jobs of each tenant that a tick reads, if a segment may be sent."""
 WHOLE_EVERY_S = 1.0
 """How often all jobs are read; more seldom if that takes more than SHARE_OF_WHOLE of the time."""
 SHARE_OF_WHOLE = 0.1
@@ -111,7 +111,8 @@ class Feeder(Duty):
             return False
         jobs, begun_s = self._resources.jobs, time.monotonic()
         is_whole = begun_s >= self._due_s.get("whole", 0)
-        active = jobs.active(queued_of_a_tenant=None if is_whole else QUEUED_READ)
+        free_slots = 0 if is_whole else self._free_slots()
+        active = jobs.active(queued_of_a_tenant=None if is_whole else QUEUED_READ if free_slots else 0)
         now_ms = redis_ms(self._resources.redis)
         self._forget_old(now_ms)
         if not active:
@@ -122,7 +123,8 @@ class Feeder(Duty):
             for job in active:
                 if job.running:
                     jobs.lapse(job.job_id, now_ms=now_ms)
-        self._send([job for job in active if is_fed(job, now_ms)], now_ms)
+        fed = [job for job in active if is_fed(job, now_ms)]
+        self._send(fed, self._free_slots() if is_whole and fed else free_slots, now_ms)
         for job in active:
             self._end_if_due(job, now_ms)
         self._on_end.start_due([job for job in active if job.state == State.ENDED])
@@ -139,9 +141,8 @@ class Feeder(Duty):
             self._due_s[duty] = now_s + every_s
         return is_due
 
-    def _send(self, fed: Sequence[Job], now_ms: int) -> None:
+    def _send(self, fed: Sequence[Job], free_slots: int, now_ms: int) -> None:
         """Send segments, the tenant with the least service first, until enough of them wait."""
-        free_slots = self._free_slots() if fed else 0
         of_tenant: dict[str, list[Job]] = {}
         for job in fed:
             of_tenant.setdefault(job.tenant, []).append(job)

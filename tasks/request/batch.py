@@ -23,8 +23,8 @@ from fusion.rankings import DENSE
 from ledger.held import held
 from ledger.protocol import Snapshot, Started
 from models.branch_result import BranchResult
+from models.declarations.extensions import BranchKind
 from models.errors import StageFailure
-from models.extensions import BranchKind
 from models.plan import is_costly
 from tasks.branches.branch_task import BranchTask, TaskResources
 from tasks.celery_internals.batch_consumer import BatchConsumer, TakenMessage
@@ -118,12 +118,6 @@ def _fuse(app: Celery, parts: Sequence[_AnsweredPart], begun_s: float) -> None:
         raise
 
 
-def _report_and_fuse(app: Celery, parts: Sequence[_AnsweredPart]) -> None:
-    joined_s = time.monotonic()
-    joined = app.backend.report_and_join(parts)
-    end_joined(app.resources, joined, by=FUSION_WORKER, joined_s=joined_s)
-
-
 def _held(
     parts: Sequence[_AnsweredPart], searched_ms: float
 ) -> tuple[list[Snapshot], list[_AnsweredPart], list[_AnsweredPart]]:
@@ -184,7 +178,9 @@ def search_task(task: Any, request_id: str, branch: str, **arguments: Any) -> Re
     if not is_costly(started.plan):
         return Report(reports[0][1], started)
     # A worker of bulk jobs fuses what it has completed: the message of a fusion would go where others wait.
-    _report_and_fuse(task.app, reports)
+    joined_s = time.monotonic()
+    joined = task.app.backend.report_and_join(reports)
+    end_joined(resources, joined, by=FUSION_WORKER, joined_s=joined_s)
     return None
 
 

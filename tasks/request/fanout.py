@@ -20,7 +20,6 @@ from celery import Celery, chord
 from celery.canvas import Signature
 from chorale_client.keys import READY
 from chorale_client.ledger import Accepted, CallersLedger
-from chorale_client.message_template import Template, rendered_by_celery
 from chorale_client.request import Request
 from chorale_client.wire_names import (
     QUEUE_BULK,
@@ -37,6 +36,7 @@ from config.declarations import BranchDeclaration
 from ledger.protocol import BranchDispatch, Chord, PlanOutcome
 from ledger.redis import RedisLedger
 from models.plan import BranchPlan, Plan, is_costly
+from tasks.celery_internals.message_template import Template, rendered_by_celery
 from tasks.celery_internals.result_backend import part_id
 
 log = get_logger("chorale.fanout")

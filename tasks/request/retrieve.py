@@ -40,9 +40,9 @@ from tasks.request.planning.answer_cache import CacheLookup, look_up
 from tasks.request.planning.branch_selection import (
     breakers_of,
     fails_policy,
-    reasons_not_asked,
     release_probes,
     select_branches,
+    skip_reasons,
     with_second_messages,
 )
 from tasks.request.planning.cost import placed_branches
@@ -187,7 +187,7 @@ class _Planner:
         left = select_branches(resources, request, branches)
         missing = left.missing
         if missing and (len(missing) == len(branches) or fails_policy(request, branches, missing)):
-            absent = reasons_not_asked(branches, missing)
+            absent = skip_reasons(branches, missing)
             answers = BranchAnswers(request, self._built(plan, lookup, branches), absent=absent)
             self._end(answers, by="planner", is_complete=False)
             log.warning("not asked", request_id=request.request_id, missing=list(missing))

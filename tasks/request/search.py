@@ -23,8 +23,8 @@ from ledger.breaker_outcomes import ended_before_its_store, failed_in_its_encode
 from ledger.protocol import Started
 from models.batching import in_batches
 from models.branch_result import BranchResult, Degradation, StageNote
+from models.declarations.extensions import BranchKind
 from models.errors import BadIndex, InvalidAnswer, OtherEncoder, StageFailure, UnknownNamespace
-from models.extensions import BranchKind
 from models.hits import Ranking
 from models.plan import BranchPlan, Plan, read_planned
 from tasks.branches.branch_task import BranchTask, searched_questions

@@ -77,7 +77,7 @@ class Judge:
 
     def _load(self, queue: str, state: QueueState, now_s: float) -> Load:
         before = self._seen.get(queue)
-        now = self._seen[queue] = _look_again(before, state, now_s)
+        now = self._seen[queue] = _updated(before, state, now_s)
         is_served = now.served_at_s is not None and now_s - now.served_at_s <= SERVED_WITHIN_S
         now.passed = _bound_passed(state, self._bounds) if is_served else ""
         over = now.passed if before is not None and before.passed else ""
@@ -95,7 +95,7 @@ class Judge:
         return round(min(LONGEST_RETRY_MS, max(SHORTEST_RETRY_MS, wanted_ms)))
 
 
-def _look_again(before: _QueueHistory | None, state: QueueState, now_s: float) -> _QueueHistory:
+def _updated(before: _QueueHistory | None, state: QueueState, now_s: float) -> _QueueHistory:
     if before is None:
         return _QueueHistory(state, now_s)
     fewer = (before.state.length or 0) - (state.length or 0)

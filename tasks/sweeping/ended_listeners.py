@@ -37,11 +37,7 @@ def listeners(resources: Resources) -> list[Listener]:
             [request for name, request in configured if not is_shadow(request.request_id, name, shadow)]
         )
 
-    return [
-        log_ended,
-        count_callers,
-        *([spans.ended] if spans else []),
-    ]
+    return [log_ended, count_callers, *([spans.ended] if spans else [])]
 
 
 def notify(listeners: Sequence[Listener], ended: Sequence[Ended]) -> None:

@@ -82,7 +82,7 @@ class RequestEvents(Duty):
         self._seen: set[bytes] = set()
         self._shown: dict[bytes, Fields] = {}
         """Requests in flight that Flower shows, and how far they were then."""
-        self._told: dict[str, str] = {}
+        self._sent: dict[str, str] = {}
         """The last events of branches that have ended while their request is in flight, by task id."""
         self._processed = 0
         self._turns = count()
@@ -101,7 +101,7 @@ class RequestEvents(Duty):
     def tick(self) -> float:
         """Send what is new of requests, and that this process lives."""
         ended = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        events = [event for of_one in ended if not self._is_told(of_one) for event in of_one]
+        events = [event for of_one in ended if not self._is_sent(of_one) for event in of_one]
         with suppress(RedisError):  # the sweeper says so
             events += self._in_flight()
         if next(self._turns) % round(HEARTBEAT_S / TICK_EVERY_S) == 0:
@@ -113,10 +113,10 @@ class RequestEvents(Duty):
     def reset(self) -> None:
         self._sender.close()
 
-    def _is_told(self, of_one: Sequence[Event]) -> bool:
+    def _is_sent(self, of_one: Sequence[Event]) -> bool:
         """Whether Flower has the end of this branch already, and would count it twice."""
         kind, fields = of_one[-1]
-        return self._told.pop(fields["uuid"], None) == kind
+        return self._sent.pop(fields["uuid"], None) == kind
 
     def _in_flight(self) -> Iterator[Event]:
         """What is new of the requests that were already in flight at the last tick."""
@@ -133,10 +133,10 @@ class RequestEvents(Duty):
                     request_id.decode(), entry, before=before, with_texts=self._with_texts
                 ):
                     if kind in ("task-succeeded", "task-failed"):
-                        self._told[fields["uuid"]] = kind
+                        self._sent[fields["uuid"]] = kind
                     yield kind, fields
-        while len(self._told) > MOST:  # requests whose end was never told
-            del self._told[next(iter(self._told))]
+        while len(self._sent) > MOST:  # requests whose end was never told
+            del self._sent[next(iter(self._sent))]
 
     def _read(self, request_ids: Iterable[bytes], names: Sequence[str]) -> dict[bytes, Fields]:
         """These fields of the entries of requests in flight."""
@@ -189,21 +189,10 @@ def events_of_running(
 
 def _ended_branch(request_id: str, accepted_ms: int, branch: Mapping[str, Any], entry: Fields) -> Ended:
     """A request of this branch alone, which ends now."""
-    plan, branch_result = (
-        {"searched": [0], "branches": [branch]},
-        from_json(entry[f"result:{branch['name']}"]),
-    )
+    plan, name = {"searched": [0], "branches": [branch]}, branch["name"]
+    results = {name: from_json(entry[f"result:{name}"])}
     now_ms = max(accepted_ms, round(time.time() * 1000))
-    return Ended(
-        request_id,
-        accepted_ms,
-        now_ms,
-        "",
-        {},
-        plan=plan,
-        branch_results={branch["name"]: branch_result},
-        answer={},
-    )
+    return Ended(request_id, accepted_ms, now_ms, "", {}, plan=plan, branch_results=results, answer={})
 
 
 def _progress(branch: str, entry: Fields) -> str:

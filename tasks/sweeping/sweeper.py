@@ -27,13 +27,6 @@ from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.sweeper")
 
-STAND_BY_S = 0.04
-"""How often a sweeper that stands by (there is one in every worker) asks whether it should act.
-
-This time plus the lease of a dead sweeper, less the finish reserve, stays below the 90 ms that callers wait beyond the
-deadline.
-"""
-
 
 class Sweeper(Duty):
     failing = "waits for Redis"
@@ -68,8 +61,6 @@ class Sweeper(Duty):
         """Do what is due; returns the seconds until something may be due again."""
         sweep = self._resources.ledger.sweep(self.name)
         self._is_acting = sweep.is_acting
-        if not sweep.is_acting:
-            return STAND_BY_S
         for action in sweep.actions:
             if action.do in ("quarantine", "error"):
                 log.error("malformed entry", do=action.do, request_id=action.request_id, why=action.branch)
@@ -86,8 +77,11 @@ class Sweeper(Duty):
                 raise
             except Exception:
                 log.exception("action failed", do=action.do, request_id=action.request_id)
-        next_s = self._interval_s if sweep.next_in_ms is None else sweep.next_in_ms / 1000
-        return min(next_s, self._interval_s)
+        if sweep.next_in_ms is None:
+            return self._interval_s
+        next_s = sweep.next_in_ms / 1000
+        # A lease ends after the last of its milliseconds.
+        return min(next_s, self._interval_s) if sweep.is_acting else next_s + 0.001
 
     def _do(self, action: Action) -> None:
         if action.do == "end":

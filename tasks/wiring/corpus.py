@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,6 +62,10 @@ class Corpus:
             )
         return Documents(self.documents_address)
 
-    def namespaces(self) -> list[NamespaceState]:
-        """The namespaces with documents; none if no store takes documents.  Raises BadIndex, StoreUnavailable."""
-        return self.documents.namespaces() if self.written_stores else []
+    def namespaces(
+        self, *, after: str = "", limit: int | None = None, names: Collection[str] | None = None
+    ) -> list[NamespaceState]:
+        """As `lookups.namespaces`; none if no store takes documents.  Raises BadIndex, StoreUnavailable."""
+        if not self.written_stores:
+            return []
+        return self.documents.namespaces(after=after, limit=limit, names=names)

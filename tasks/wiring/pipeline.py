@@ -13,8 +13,8 @@ from config.declarations import Pipeline
 from config.pipeline_reader import DEFAULT_FILE, read_pipeline
 from fusion.methods import METHODS
 from fusion.presets import PRESETS
+from models.declarations.extensions import Kinds
 from models.errors import WrongDeclaration
-from models.extensions import Kinds
 from search.kinds import KINDS as STORES
 from tasks.branches import hyde, searches
 

@@ -14,7 +14,7 @@ from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION
 from redis import Redis
 
 from config.declarations import Pipeline, StoreDeclaration
-from config.home import check_home, find_redis_url
+from config.home import check_home, known_redis_url
 from config.model_declarations import DEFAULT_ENCODER, RerankerDeclaration
 from config.settings import Settings, load_settings
 from inference.backends import load_reranker
@@ -25,7 +25,7 @@ from ledger.breakers import Breakers
 from ledger.caches import NullCache, RedisCache
 from ledger.redis import RedisLedger
 from ledger.signing import Signer
-from models.errors import BadIndex, NotConfigured, ServiceError, UnknownNamespace, WrongDeclaration
+from models.errors import BadIndex, NotConfigured, ServiceError, UnknownNamespace
 from monitoring.counting import add_tokens
 from records.rules.matching import PublishedRules
 from tasks.branches.encoders import Encoder, Encoders
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from inference.protocol import Reranker
     from ingest.raw_documents import ReadLimits
     from ledger.caches import Cache
+    from models.declarations.extensions import Kinds, Need
     from models.documents import Manifest
-    from models.extensions import Kinds, Need
     from records.jobs.store import Jobs
     from search.documents.store import DocumentStore
     from search.protocol import Engine, Searches
@@ -67,11 +67,7 @@ class Resources(Corpus):
         """Raises WrongDeclaration if settings or pipeline are wrong, or no Redis is known."""
         settings = load_settings()
         check_home(settings.home)
-        redis_url = settings.redis_url or find_redis_url(settings.home)
-        if redis_url is None:
-            raise WrongDeclaration(
-                "no Redis is known: start `chorale up` in another terminal, or set CHORALE_REDIS_URL"
-            )
+        redis_url = known_redis_url(settings.redis_url, settings.home)
         resources = cls(settings, load_pipeline(settings.pipeline_file, kinds), redis_url)
         _ = resources.fitted  # a wrong file is refused now, not at the first answer
         return resources

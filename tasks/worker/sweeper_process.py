@@ -16,7 +16,7 @@ from structlog import get_logger
 from config.logging import set_up_logging
 from config.redis_client import refuse_cluster
 from config.secret_keys import audit_key
-from models.extensions import Kinds
+from models.declarations.extensions import Kinds
 from tasks.celery_internals.event_sender import EventSender
 from tasks.registration import make_app
 from tasks.sweeping.sweeper import Sweeper
@@ -94,8 +94,11 @@ def _duties_in_sql(app: Celery, name: str, also: DutiesInSql, prepared: Callable
     """The audit trail with the events for Flower, the copy of the rules, and bulk jobs.  `prepared` is called when the database
     has its newest schema."""
     # Here, since SQLAlchemy and Alembic take a second to import.
+    from sqlalchemy.exc import SQLAlchemyError
+
     from records.audit.deletion import Retention
     from records.audit.drainer import Drainer
+    from records.audit.months import MonthsAhead, add_months
     from records.database import open_database, upgrade
     from records.rules.store import RuleCopying, RuleStore
     from tasks.callbacks.request_ends import RequestEnds
@@ -120,11 +123,16 @@ def _duties_in_sql(app: Celery, name: str, also: DutiesInSql, prepared: Callable
         shadows = Shadows(app, declared, open_database(url, must_exist=True))
         yield shadows.run
 
+    months = open_database(url, must_exist=True)
+
     # In each duty's own thread, so that requests are ended although their rows cannot be written yet.
     # Once for all: a file that is removed later must not be replaced by an empty one.
     @cache
     def prepare() -> None:
         upgrade(url, wait_s=SCHEMA_WAIT_S)
+        # Before the first row is written; `MonthsAhead` logs what is wrong.
+        with suppress(SQLAlchemyError):
+            add_months(months)
         prepared()
 
     yield Drainer(
@@ -138,6 +146,7 @@ def _duties_in_sql(app: Celery, name: str, also: DutiesInSql, prepared: Callable
             notify, [*listeners(resources), *(each.ended for each in (events, shadows) if each)]
         ),
     ).run
+    yield MonthsAhead(months, prepare).run
     if keep_s := settings.audit_keep_s:
         yield Retention(open_database(url, must_exist=True), keep_s=keep_s, prepare=prepare).run
     yield RequestEnds(app).run

@@ -97,7 +97,7 @@ def _still_waited_for(redis: Redis, messages: Sequence[bytes]) -> list[bytes]:
 
 AGAIN_S, LONGEST_AGAIN_S = 2.0, 30.0
 """Shortest and longest wait between attempts to reach what is missing, such as a model that is on its way."""
-MOST_WARMED = 100
+MOST_WARMED = 20
 """The largest namespaces of a store are opened before the first request, and the others by their first one."""
 FETCH_AGAIN_S = 60.0
 """Wait between attempts to fetch a reranker's files for its fingerprint, without which answers are not cached."""
@@ -132,26 +132,30 @@ def warm(app: Celery, queues: Sequence[str]) -> Sequence[str]:
 def missing(resources: Resources, queues: Sequence[str]) -> Sequence[str]:
     """Load the models and indexes of these queues; returns why the worker is not ready: a model that is missing, a documents'
     database that cannot be read, or a store that refuses the worker's login.  The call may be repeated."""
-    absent = []
+    # This counts the documents of all namespaces, which is slow for thousands of them: all that follows takes these states.
+    absent, unread, states = [], None, list[NamespaceState]()
     try:
-        warm_models(resources, queues)
+        states = resources.namespaces()
+    except StageFailure as error:
+        unread = f"the documents' database: {error.detail}"
+    try:
+        warm_models(resources, queues, states)
     except ModelMissing as error:
         absent.append(error.detail)
-    try:
-        resources.namespaces()
-    except StageFailure as error:
-        return [*absent, f"the documents' database: {error.detail}"]
+    if unread is not None:
+        return [*absent, unread]
     stores = {branch.store for branch in resources.pipeline.branches if branch.queue in queues}
     if QUEUE_FUSION in queues:
         stores |= set(resources.pipeline.stores)
-    refusals = ((name, _refusal(resources, name)) for name in sorted(stores))
+    refusals = ((name, _refusal(resources, name, states)) for name in sorted(stores))
     return absent + [f"the store {name}: {why}" for name, why in refusals if why]
 
 
-def warm_models(resources: Resources, queues: Sequence[str]) -> None:
-    """Load the models of these queues, each although another is missing.  Raises ModelMissing; the call may be repeated."""
+def warm_models(resources: Resources, queues: Sequence[str], states: Sequence[NamespaceState]) -> None:
+    """Load the models of these queues and namespaces, each although another is missing.  Raises ModelMissing; the call may be
+    repeated."""
     missing = []
-    for load in _loads(resources, queues):
+    for load in _loads(resources, queues, states):
         try:
             load()
         except ModelMissing as error:
@@ -160,10 +164,12 @@ def warm_models(resources: Resources, queues: Sequence[str]) -> None:
         raise ModelMissing("; ".join(dict.fromkeys(missing)))
 
 
-def _loads(resources: Resources, queues: Sequence[str]) -> Iterator[Callable[[], object]]:
+def _loads(
+    resources: Resources, queues: Sequence[str], states: Sequence[NamespaceState]
+) -> Iterator[Callable[[], object]]:
     """One function for each model."""
     if {"passages", "questions"} & resources.needs:
-        for name in _used_encoders(resources):
+        for name in _used_encoders(resources, states):
             yield partial(_warm_encoder, resources, name)
     for name in _used_rerankers(resources, queues):
         yield partial(_warm_reranker, resources, name)
@@ -187,10 +193,10 @@ def _read_fingerprints(resources: Resources) -> None:
     _ = resources.fingerprints
 
 
-def _used_encoders(resources: Resources) -> list[str]:
+def _used_encoders(resources: Resources, states: Sequence[NamespaceState]) -> list[str]:
     """The encoders of the branches, and of the namespaces that are there."""
     pipeline, embed = resources.pipeline, {"questions", "passages"}
-    used = {name for state in _namespaces(resources) if state.manifest for name in state.manifest.embedders}
+    used = {name for state in states if state.manifest for name in state.manifest.embedders}
     used |= {
         branch.encoder or DEFAULT_ENCODER for branch in pipeline.branches if embed & pipeline.needs_of(branch)
     }
@@ -264,13 +270,13 @@ def warm_again(
             return
 
 
-def _refusal(resources: Resources, name: str) -> str | None:
+def _refusal(resources: Resources, name: str, states: Sequence[NamespaceState]) -> str | None:
     """Warm a store; returns why it refuses the worker's login.  Neither an unreachable store nor a damaged namespace stops the
     worker: each request asks again, and its answer names the reason."""
     store = resources.store(name)
     namespaces: Sequence[str | None] = [None]
     if name in resources.written_stores:
-        largest = sorted(_namespaces(resources), key=lambda state: -state.passages)[:MOST_WARMED]
+        largest = sorted(states, key=lambda state: -state.passages)[:MOST_WARMED]
         # The largest one is opened last, so that the store closes it last.
         namespaces = [state.name for state in reversed(largest)]
     for namespace in namespaces:

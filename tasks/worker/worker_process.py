@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from celery import Celery, signals
@@ -23,7 +23,7 @@ from config.logging import set_up_logging
 from config.malloc_arenas import limit_arenas
 from config.redis_client import explained, refuse_cluster
 from config.settings import Settings
-from models.extensions import Kinds
+from models.declarations.extensions import Kinds
 from models.retries import Made, retried
 from tasks.celery_internals.event_sender import beat_while_busy
 from tasks.celery_internals.warm_shutdown import stopping_softly
@@ -43,20 +43,6 @@ AGAIN_S, LONGEST_AGAIN_S = 0.5, 4.0
 BULK_NICENESS = 5
 """Bulk jobs give way to interactive requests.  With 19 a request beside a job had nearly the same p95 (44.5 instead of 46.2 ms),
 and on a machine without idle time a bulk worker got no processor time at all, as under SCHED_IDLE."""
-
-
-@contextlib.contextmanager
-def sweeping(app: Celery) -> Iterator[None]:
-    resources: Resources = app.resources
-    stop = threading.Event()
-    sweeper = Sweeper(resources, app.fanout, interval_s=resources.settings.sweep_interval_s)
-    thread = threading.Thread(target=sweeper.run, args=(stop,), name="sweeper", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(timeout=1)
 
 
 def when_redis_answers(do: Callable[[], Made], url: str) -> Made:
@@ -126,44 +112,47 @@ def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> 
     if QUEUE_BULK in queues:
         # This thread gives way, with those that it starts from here on.  The heartbeat has a thread already.
         os.nice(BULK_NICENESS)
-    stop = threading.Event()
+    stop, sweeper = threading.Event(), Sweeper(resources, app.fanout, interval_s=settings.sweep_interval_s)
+    sweeping = threading.Thread(target=sweeper.run, args=(stop,), name="sweeper", daemon=True)
     try:
         absent = when_redis_answers(lambda: warm(app, queues), resources.redis_url)
         # A bulk worker gets too little of the processor to end requests on time.
-        sweeps = settings.sweeper_threads and QUEUE_BULK not in queues
-        with sweeping(app) if sweeps else contextlib.nullcontext():
-            if app.fanout.is_lean:
-                app.intake = make_intake(app, queues)
-            worker = _celery_worker(app, queues, name)
-            resources.worker_name = worker.hostname if settings.task_events else None
+        if settings.sweeper_threads and QUEUE_BULK not in queues:
+            sweeping.start()
+        if app.fanout.is_lean:
+            app.intake = make_intake(app, queues)
+        worker = _celery_worker(app, queues, name)
+        resources.worker_name = worker.hostname if settings.task_events else None
 
-            def consuming(sender: Any, **_: object) -> None:
-                heartbeat.about = self_report(resources, worker=sender.controller)
-                heartbeat.while_busy = functools.partial(beat_while_busy, sender)
-                collect_seldom()
-                report(absent)
-                if absent:
-                    again = functools.partial(warm_again, resources, queues, stop, report=report)
-                    threading.Thread(target=again, name="warming", daemon=True).start()
+        def consuming(sender: Any, **_: object) -> None:
+            heartbeat.about = self_report(resources, worker=sender.controller)
+            heartbeat.while_busy = functools.partial(beat_while_busy, sender)
+            collect_seldom()
+            report(absent)
+            if absent:
+                again = functools.partial(warm_again, resources, queues, stop, report=report)
+                threading.Thread(target=again, name="warming", daemon=True).start()
 
-            def report(absent: Sequence[str]) -> None:
-                heartbeat.missing, heartbeat.ready = absent, not absent
-                if absent:
-                    return
-                served = [branch.name for branch in resources.pipeline.branches if branch.queue in queues]
-                # A full Redis refuses the heartbeat and the breakers; the heartbeat's thread tries again, and logs it.
-                with contextlib.suppress(RedisError):
-                    heartbeat.beat()
-                    if closed := resources.breakers.close_unserved(served):
-                        log.info("breakers closed: a worker came back", branches=closed)
-                log.info("ready", queues=list(queues), name=name, pid=os.getpid(), lean=app.fanout.is_lean)
+        def report(absent: Sequence[str]) -> None:
+            heartbeat.missing, heartbeat.ready = absent, not absent
+            if absent:
+                return
+            served = [branch.name for branch in resources.pipeline.branches if branch.queue in queues]
+            # A full Redis refuses the heartbeat and the breakers; the heartbeat's thread tries again, and logs it.
+            with contextlib.suppress(RedisError):
+                heartbeat.beat()
+                if closed := resources.breakers.close_unserved(served):
+                    log.info("breakers closed: a worker came back", branches=closed)
+            log.info("ready", queues=list(queues), name=name, pid=os.getpid(), lean=app.fanout.is_lean)
 
-            # Not before it consumes: a message sent earlier would wait in the broker.
-            signals.worker_ready.connect(consuming)
-            with stopping_softly(worker, settings.soft_shutdown_s):
-                worker.start()
-            if worker.exitcode:
-                sys.exit(worker.exitcode)
+        # Not before it consumes: a message sent earlier would wait in the broker.
+        signals.worker_ready.connect(consuming)
+        with stopping_softly(worker, settings.soft_shutdown_s):
+            worker.start()
+        if worker.exitcode:
+            sys.exit(worker.exitcode)
     finally:
         stop.set()
+        if sweeping.is_alive():
+            sweeping.join(timeout=1)
         heartbeat.stop()

@@ -42,10 +42,10 @@ APPLICATIONS: dict[str, tuple[str, tuple[str, ...], dict[str, str]]] = {
     "the lowest versions": ("3.11", (*lowest(), "kombu==5.3.*"), {"celery": "5.3.", "redis": "5.0."}),
     "Celery 5.4": ("3.12", ("celery[redis]==5.4.*", "kombu==5.4.*"), {"celery": "5.4.", "redis": "5."}),
     "Celery 5.5": ("3.12", ("celery[redis]==5.5.*",), {"celery": "5.5.", "redis": "5.2."}),
-    "Celery 5.6": ("3.13", ("celery[redis]==5.6.*", "kombu==5.6.*"), {"celery": "5.6.", "redis": "6."}),
-    "redis-py 7": ("3.13", ("celery==5.6.*", "redis==7.*"), {"celery": "5.6.", "redis": "7."}),
+    "Celery 5.6": ("3.13", ("celery==5.6.*", "redis==7.*"), {"celery": "5.6.", "redis": "7."}),
     "Celery 5.7": ("3.14", ("celery[redis]==5.7.*",), {"celery": "5.7.", "redis": "8."}),
 }
+LOWEST, *BETWEEN, NEWEST = APPLICATIONS
 VERSIONS = """
 import json
 from importlib.metadata import version
@@ -124,7 +124,9 @@ def answers_of_plain_celery(application: Application) -> None:
     assert found == {"get": "complete", "group": ["complete"] * 2, "chain": True}
 
 
-@pytest.mark.parametrize("name", APPLICATIONS)
+@pytest.mark.parametrize(
+    "name", [LOWEST, *(pytest.param(name, marks=pytest.mark.long) for name in BETWEEN), NEWEST]
+)
 def test_an_application_asks_with_and_without_the_client(
     name: str, client_wheel: Path, tmp_path: Path, pipeline: RunningPipeline, opened: ExitStack
 ) -> None:

@@ -38,7 +38,7 @@ def collection(folder: Path, name: str, pipeline: RunningPipeline) -> str:
     return f"{folder / name}:dev"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_example_writes_factors_that_the_service_reads(pipeline: RunningPipeline, tmp_path: Path) -> None:
     kitchen, garage, garden = (collection(tmp_path, name, pipeline) for name in TOPICS)
     out = tmp_path / "confidence.json"

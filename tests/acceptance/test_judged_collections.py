@@ -11,12 +11,22 @@ from zipfile import ZipFile
 
 import pytest
 
+from evaluation.judged import run
 from tests.support.command_line import in_process
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(300)]
+
+RUNS = ("bm25", "vector", "rrf", "scores")
+
+
+@pytest.fixture(autouse=True)
+def _runs_that_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other configurations of the pipeline would take two thirds of the time."""
+    runs_of = run.runs_of
+    monkeypatch.setattr(run, "runs_of", lambda *given: [one for one in runs_of(*given) if one.name in RUNS])
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +58,14 @@ def part_of(name: str, into: Path, *, questions: int, documents: int) -> Path:
 def ndcg(pipeline: RunningPipeline, folder: Path) -> dict[str, float]:
     done = in_process("eval", str(folder), "--json", **pipeline.environment)
     assert done.returncode == 0, done.stderr
-    return {run["name"]: run["ndcg@10"] for run in json.loads(done.stdout)["runs"]}
+    return {one["name"]: one["ndcg@10"] for one in json.loads(done.stdout)["runs"]}
 
 
+@pytest.mark.long
 def test_a_language_that_the_encoder_does_not_know_costs_the_default_nothing(
     pipeline: RunningPipeline, tmp_path: Path
 ) -> None:
-    of = ndcg(pipeline, part_of("squad-it", tmp_path, questions=150, documents=120))
+    of = ndcg(pipeline, part_of("squad-it", tmp_path, questions=60, documents=60))
     assert of["vector"] < of["bm25"] - 0.2
     assert of["rrf"] >= of["bm25"] - 0.01
     assert of["scores"] >= of["bm25"] - 0.01

@@ -29,7 +29,7 @@ echo 'Bread is baked from flour, water and salt.' > docs/bread.md
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.limit_s(400)
 def test_the_page_gives_a_namespace_an_encoder_behind_an_address(tmp_path: Path) -> None:
     desk = Desk.in_folder(tmp_path)
@@ -68,7 +68,7 @@ FOLDERS = {
 """Archive, pooling and prompts by the folder that the page makes."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.limit_s(400)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_page_makes_a_folder_of_a_better_encoder_and_indexes_with_it(tmp_path: Path, name: str) -> None:

@@ -29,6 +29,7 @@ async def run_cells(names: dict[str, Any]) -> None:
             await result
 
 
+@pytest.mark.long
 def test_every_framework_finds_the_document_that_answers(
     pipeline: RunningPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,14 +17,14 @@ import schemathesis
 from hypothesis import HealthCheck
 from schemathesis.checks import not_a_server_error
 from schemathesis.config import SchemathesisConfig
+from schemathesis.core.result import Ok
+from schemathesis.pytest.lazy import get_all_tests
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from api.openapi import FILE
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 
-pytest_plugins = ["schemathesis.pytest.plugin"]
-"""Each pytest process would take most of a second to import it."""
 REJECTED = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 429]
 KNOWN: dict[str, str] = {}
 """What exists, by the name of its path parameter."""
@@ -103,20 +103,19 @@ def calls(count: int) -> hypothesis.settings:
     )
 
 
-def asking(label: str) -> Callable[..., None]:
-    """The test of one operation, such as `POST /v1/searches`."""
+OPERATIONS = [result.ok().label for result in described().get_all_operations()]
 
-    @pytest.mark.limit_s(300)
-    @described().include(name=label).parametrize()  # type: ignore[untyped-decorator]
+
+@pytest.mark.limit_s(300)
+@pytest.mark.parametrize("label", OPERATIONS)
+def test_the_api_keeps_to_its_description_of(label: str, ask: Callable[[Any], None]) -> None:
     @calls(12)
-    def test(case: Any, ask: Callable[[Any], None]) -> None:
+    def each(case: Any) -> None:
         ask(case)
 
-    found: Callable[..., None] = test
-    return found
-
-
-OPERATIONS = [result.ok().label for result in described().get_all_operations()]
-for label in OPERATIONS:
-    # Schemathesis gives the tests of all operations one node id, and pytest-xdist runs one test of each id.
-    globals()[f"test_the_api_keeps_to_its_description_of {label}"] = asking(label)
+    # The plugin of Schemathesis makes the cases in each process that collects the tests, which takes seconds.
+    schema = described().include(name=label)
+    [made] = get_all_tests(schema=schema, test_func=each, settings=None, given_kwargs={})
+    assert isinstance(made, Ok)
+    _, ask_each = made.ok()
+    ask_each()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from models.audit_tables import RequestRow
+from models.tables.audit import RequestRow
 from records.database import open_database
 from tests.acceptance.conftest import SETTINGS
 from tests.support.code_blocks import code_blocks

@@ -27,25 +27,50 @@ def _logits(folder: Path) -> tuple[float | None, ...]:
     return reranker.score([("a question", "words of a tree"), ("a date", "text")], limit_s=20).logits
 
 
-def _train(pipeline: RunningPipeline, folder: Path, **options: object) -> subprocess.CompletedProcess[str]:
-    arguments = [f"--{name}={value}" for name, value in {"steps": 3, "max-pieces": 24, **options}.items()]
-    return subprocess.run(
-        [sys.executable, "-m", "examples.reranker.train", folder, *arguments],
+TRAININGS = """
+import json, sys
+import typer
+from examples.reranker.train import main
+
+app = typer.Typer()
+app.command()(main)
+for arguments in json.loads(sys.argv[1]):
+    try:
+        app(arguments, standalone_mode=False)
+    except Exception as error:
+        print(error)
+"""
+"""A program that calls the example with each of its lists of arguments: PyTorch takes seconds to import."""
+
+
+def _trained(pipeline: RunningPipeline, folder: Path, *trainings: dict[str, object]) -> str:
+    """What the trainings print, one after another."""
+    calls = [
+        [str(folder), *(f"--{name}={value}" for name, value in {"steps": 3, "max-pieces": 24, **one}.items())]
+        for one in trainings
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", TRAININGS, json.dumps(calls)],
         cwd=ROOT,
         env=outside(CHORALE_REDIS_URL=pipeline.server.tcp_url, HF_HUB_OFFLINE="1"),
         capture_output=True,
         text=True,
         timeout=240,
     )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.limit_s(300)
-@pytest.mark.slow  # PyTorch takes seconds to import
+@pytest.mark.long
 def test_a_few_steps_leave_another_model_that_the_pipeline_loads_whole_and_distilled_into_fewer_layers(
     pipeline: RunningPipeline, tmp_path: Path
 ) -> None:
     need("torch", "`make torch` installs it")
     base, out, folder = write_tiny_cross_encoder(tmp_path / "base"), tmp_path / "out", tmp_path / "judged"
+    distilled, encoder = tmp_path / "distilled", tmp_path / "encoder"
+    encoder.mkdir()
+    write_tiny_bert(encoder)
     pipeline.index(namespace="eval-judged")
     (folder / "qrels").mkdir(parents=True)
     (folder / "corpus.jsonl").touch()
@@ -54,22 +79,20 @@ def test_a_few_steps_leave_another_model_that_the_pipeline_loads_whole_and_disti
     queries = [json.dumps({"_id": f"q-{document}", "text": text}) for document, text in QUESTIONS.items()]
     (folder / "queries.jsonl").write_text("\n".join([*queries, '{"_id": "unjudged", "text": "?"}']))
 
-    trained = _train(pipeline, folder, base=base, out=out)
-    assert trained.returncode == 0, trained.stderr
-    assert trained.stdout.startswith("3 questions\n")
-    assert f'[rerankers.trained]\nmodel = "{out}"\n' in trained.stdout
+    printed = _trained(
+        pipeline,
+        folder,
+        {"base": base, "out": out},
+        {"base": out, "out": distilled, "layers": 1},
+        {"base": encoder, "out": tmp_path / "none", "layers": 1},
+    )
+    assert printed.startswith("3 questions\n")
+    assert f'[rerankers.trained]\nmodel = "{out}"\n' in printed
     logits = _logits(out)
     assert None not in logits
     assert logits != _logits(base)
 
-    distilled = tmp_path / "distilled"
-    done = _train(pipeline, folder, base=out, out=distilled, layers=1)
-    assert done.returncode == 0, done.stderr
     config = json.loads((distilled / "config.json").read_text())
     assert config["num_hidden_layers"] == 1
     assert not {logits, (None, None)} & {_logits(distilled)}
-
-    (tmp_path / "encoder").mkdir()
-    write_tiny_bert(tmp_path / "encoder")
-    refused = _train(pipeline, folder, base=tmp_path / "encoder", out=tmp_path / "none", layers=1)
-    assert "not a reranker" in " ".join(refused.stderr.split())
+    assert "not a reranker" in printed.partition(f'model = "{distilled}"')[2]

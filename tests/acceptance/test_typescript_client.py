@@ -18,6 +18,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "typescript"
 AWAY = ("ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "EAI_AGAIN", "ECONNRESET", "ENETUNREACH")
 
 
+@pytest.mark.long
 def test_the_example_compiles_and_its_calls_are_answered(pipeline: RunningPipeline, tmp_path: Path) -> None:
     if shutil.which("npm") is None:
         missing("without npm: it compiles the generated client")

@@ -1,8 +1,9 @@
-"""docs/evidence/guarantees.md names tests that exist, and each of its promises has a mutant."""
+"""The pages of guarantees, of attacks and of what earlier systems promised name tests that exist, and each guarantee has a mutant."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,3 +55,50 @@ def test_every_promise_of_the_page_has_a_mutant_and_every_mutant_a_promise() -> 
 def test_a_mutant_breaks_a_function_that_exists_and_names_tests_that_exist(mutant: Mutant) -> None:
     assert broken(mutant) != (ROOT / mutant.file).read_text(encoding="utf-8")
     assert [test for test in mutant.tests if not exists(test)] == []
+
+
+@pytest.mark.parametrize("page", ["docs/security.md", "docs/evidence/attacks.md"])
+def test_a_page_about_security_names_tests_that_exist(page: str) -> None:
+    assert list(wrong_names((ROOT / page).read_text(encoding="utf-8"))) == []
+
+
+def test_every_attack_names_a_test() -> None:
+    page = (ROOT / "docs/evidence/attacks.md").read_text(encoding="utf-8").partition("\n## Open")[0]
+    attacks = re.split(r"^- (?=\*\*)", page, flags=re.MULTILINE)[1:]
+    assert len(attacks) > 30
+    assert [attack for attack in attacks if not re.search(r"`tests/\S+\.py`: `test_\w+`", attack)] == []
+
+
+THEIR_TESTS = "tests/acceptance/first_systems"
+FIRST_SYSTEMS_PAGE = (ROOT / "docs" / "evidence" / "first_systems.md").read_text(encoding="utf-8")
+FIRST_SYSTEMS = {
+    number: (state, re.findall(r"`([^`]+)`", tests))
+    for number, state, tests in re.findall(
+        r"^\| (\d\.\d+) \| .+ \| (.+) \| (.*) \| .* \|$", FIRST_SYSTEMS_PAGE, re.MULTILINE
+    )
+}
+"""State and tests by number: 4.17 is the 17th promise of the fourth system."""
+
+
+def test_every_promise_has_a_test_or_says_what_is_lacking() -> None:
+    counts = enumerate((19, 23, 31, 29, 31), start=1)
+    assert [*FIRST_SYSTEMS] == [
+        f"{system}.{number}" for system, count in counts for number in range(1, count + 1)
+    ]
+    for number, (state, tests) in FIRST_SYSTEMS.items():
+        assert re.fullmatch(r"met|(in part|not reached): .+", state), number
+        assert state.startswith("not reached") is not bool(tests), number
+    states = Counter(state.partition(":")[0] for state, _ in FIRST_SYSTEMS.values())
+    counted = ", ".join(f"{states[state]} {state}" for state in ("met", "in part", "not reached"))
+    assert f"Of {states.total()} promises: {counted}." in FIRST_SYSTEMS_PAGE
+
+
+def test_every_promise_names_tests_that_exist_and_every_test_of_the_first_systems_is_named() -> None:
+    named = {test for _, tests in FIRST_SYSTEMS.values() for test in tests}
+    assert [test for test in named if not exists(test)] == []
+    there = {
+        f"{THEIR_TESTS}/{file.name}::{name}"
+        for file in (ROOT / THEIR_TESTS).glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert there - named == set()

@@ -1,16 +1,20 @@
-"""The service's folders have plain names: nothing else may claim them (CONTRIBUTING.md)."""
+"""Names that have one owner: those of our folders, of the layers, of Redis keys; and how long the fixtures of folders live."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from chorale_client import keys
+
+from tests.architecture.product import PRODUCT, ROOT, SCRIPTS, texts
+
 OURS = {
     path.parent.name
     for path in ROOT.glob("*/__init__.py")
@@ -70,3 +74,62 @@ def test_the_launcher_ignores_a_working_directory_with_our_folder_names(tmp_path
     )
     assert found.returncode == 0, found.stdout + found.stderr
     assert "worker" in found.stdout
+
+
+def test_every_folder_with_code_has_a_layer() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    layers = next(contract for contract in settings["contracts"] if contract["type"] == "layers")["layers"]
+    floors = {folder for layer in layers for folder in layer.split(" | ")}
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "examples"}
+    assert floors == set(settings["root_packages"]) == folders | {"chorale_client"}
+
+
+def test_the_pipeline_of_a_folder_ends_with_its_folder() -> None:
+    """In a folder that is no package, pytest keeps a fixture of a package until the end of its process."""
+    keeping = [
+        file.parent
+        for file in (ROOT / "tests").rglob("conftest.py")
+        if 'scope="package"' in file.read_text("utf-8")
+    ]
+    assert len(keeping) > 5
+    no_packages = {
+        parent.relative_to(ROOT).as_posix()
+        for folder in keeping
+        for parent in (folder, *folder.parents)
+        if parent.is_relative_to(ROOT / "tests") and not (parent / "__init__.py").exists()
+    }
+    assert no_packages == set()
+
+
+KEYS = {value for name, value in vars(keys).items() if name.isupper()}
+
+
+def code(script: Path) -> str:
+    """Returns a script without its comments."""
+    return re.sub(r"--.*", "", script.read_text(encoding="utf-8"))
+
+
+def test_no_python_file_holds_lua() -> None:
+    assert [str(file) for file in PRODUCT if "redis.call" in file.read_text("utf-8")] == []
+
+
+def test_every_script_names_its_keys_and_arguments() -> None:
+    assert SCRIPTS
+    for script in SCRIPTS:
+        lines = script.read_text(encoding="utf-8").splitlines()
+        header = "\n".join(line for line in lines if line.startswith("--"))
+        assert [name for name in ("KEYS", "ARGV") if name in code(script) and name not in header] == [], (
+            script
+        )
+
+
+def test_no_key_is_written_out_twice() -> None:
+    written = [
+        f"{file.relative_to(ROOT)}: {text!r}"
+        for file in PRODUCT
+        if file.name != "keys.py" and any(key in file.read_text(encoding="utf-8") for key in KEYS)
+        for text in texts(file)
+        if text in KEYS or any(text.startswith(key) for key in KEYS - {keys.PREFIX})
+    ]
+    written += [str(script) for script in SCRIPTS if keys.PREFIX in code(script)]
+    assert written == []

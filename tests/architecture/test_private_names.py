@@ -20,7 +20,7 @@ from tests.architecture.product import PRODUCT, ROOT, texts
 INTERNALS = ROOT / "tasks" / "celery_internals"
 LIST = (INTERNALS / "private_names.md").read_text(encoding="utf-8")
 FINGERPRINTS = dict(re.findall(r"^\| `(\S+:\S+)` \|.*\| `(.*)` \|$", LIST, re.MULTILINE))
-ON_THE_INTERNALS = [*INTERNALS.glob("*.py"), ROOT / "client" / "chorale_client" / "message_template.py"]
+ON_THE_INTERNALS = list(INTERNALS.glob("*.py"))
 OUTSIDE = [file for file in PRODUCT if file not in ON_THE_INTERNALS]
 
 MENTIONS = re.compile(r"celery|kombu|billiard")

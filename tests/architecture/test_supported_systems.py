@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOCKS = ROOT / "requirements"
-PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+PYTHONS = OLDEST, *BETWEEN, NEWEST = ["3.11", "3.12", "3.13", "3.14"]
 SYSTEMS = {
     "Linux on x86-64": "x86_64-manylinux_2_28",
     "Linux on ARM": "aarch64-manylinux_2_28",
@@ -33,7 +33,9 @@ def test_the_pages_and_the_package_name_the_same_pythons(page: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize(
+    "python", [OLDEST, *(pytest.param(python, marks=pytest.mark.long) for python in BETWEEN), NEWEST]
+)
 def test_every_locked_package_has_a_wheel(
     python: str, system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,8 @@ from types import ModuleType
 
 from fusion import methods, presets
 from inference.endpoints import language_models
-from models.extensions import BranchKind
-from models.fusion_method import Method
+from models.declarations.extensions import BranchKind
+from models.declarations.fusion_method import Method
 from tasks.branches import hyde, searches
 from tasks.wiring.pipeline import BUILT_IN
 from tests.support.new_process import imported

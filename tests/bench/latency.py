@@ -13,8 +13,8 @@ from chorale_client.keys import OUTBOX
 from redis import Redis
 from sqlalchemy import func, select
 
-from models.audit_tables import AuditTable, RequestRow
 from models.errors import ServiceError
+from models.tables.audit import AuditTable, RequestRow
 from records.database import open_database
 from tests.bench.timing import Ask, Timing, drive
 

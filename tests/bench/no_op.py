@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from models.extensions import BranchKind, Kinds
+from models.declarations.extensions import BranchKind, Kinds
 from models.hits import Hit, Ranking
 from tasks.branches.branch_task import BranchTask
 from tasks.wiring.pipeline import BUILT_IN

@@ -122,6 +122,10 @@ class CypherContract(ABC):
         with pytest.raises(failure, match=words):
             self.ask(store, statement, timeout_s=2.0 if statement == ENDLESS else 60.0)
 
+    def test_words_and_vectors_are_refused(self, store: Any) -> None:
+        with pytest.raises(NotConfigured, match="answers Cypher alone, from a branch of kind 'graph'"):
+            store.search_text("ns", ["a"], Search(depth=1))
+
     def test_a_score_that_is_no_column_is_named(self, store: RunsCypher) -> None:
         with pytest.raises(InvalidAnswer, match="no column 'nearness'"):
             self.ask(store, score="nearness")

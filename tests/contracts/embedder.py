@@ -1,10 +1,9 @@
-"""What every embedder promises.  A subclass that provides `load` is tested with the real model."""
+"""What every embedder promises.  A subclass that provides `load` is tested with the real model, and where
+that proves nothing more with a tiny one.
+"""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,14 @@ import numpy as np
 import pytest
 
 from inference.embedders import TextEmbedder
-from inference.model_files import model_folder
 from models.documents import Matrix
 from models.errors import WrongDeclaration
+from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 from tests.support.servers.services import need
 from tests.support.stores.passages import standard_library_passages
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-PASSAGES = standard_library_passages(20)
+PASSAGES = standard_library_passages(10)
 ODD_TEXTS = ["", " \n\t", "a", "\0\x01\x7f", "(" * 8_192, "\ud800 lone", "مرحبا", "漢字かな", "🙂" * 50]
 ODD_TEXTS += ["word " * 600]
 
@@ -55,7 +54,7 @@ class EmbedderContract:
     def test_a_vector_depends_only_on_its_text_and_not_on_its_batch_or_place(
         self, embedder: TextEmbedder, vectors: Matrix
     ) -> None:
-        again, once_more = embedder.embed_passages(PASSAGES[:8]), embedder.embed_passages(PASSAGES[:8])
+        again, once_more = (embedder.embed_passages(PASSAGES[:3]) for _ in range(2))
         assert np.array_equal(again, once_more)
         chosen = [*range(0, len(PASSAGES), 5), *np.argsort([len(text) for text in PASSAGES])[[0, -1]]]
         alone = np.concatenate([embedder.embed_passages([PASSAGES[at]]) for at in chosen])
@@ -101,33 +100,28 @@ class EmbedderContract:
 
     def test_threads_may_share_one_instance(self, embedder: TextEmbedder, vectors: Matrix) -> None:
         with ThreadPoolExecutor(4) as threads:
-            found = list(threads.map(lambda at: embedder.embed_passages([PASSAGES[at]])[0], range(12)))
-        assert np.abs(np.stack(found) - vectors[:12]).max() < 1e-5
+            found = list(threads.map(lambda at: embedder.embed_passages([PASSAGES[at]])[0], range(8)))
+        assert np.abs(np.stack(found) - vectors[:8]).max() < 1e-5
 
-    def test_prompts_precede_the_text_and_reduce_its_limit(
-        self, embedder: TextEmbedder, tmp_path: Path
-    ) -> None:
-        folder = shutil.copytree(model_folder(MODEL), tmp_path / "prompted", copy_function=os.symlink)
-        declared = folder / "config_sentence_transformers.json"
-        declared.unlink()
-        declared.write_text(json.dumps({"prompts": {"query": "query: ", "passage": "passage: "}}))
-        prompted = self.load(str(folder))
-        texts = ["how to delete a folder", ""]
-        queries, passages = ([f"{prompt}: {text}" for text in texts] for prompt in ("query", "passage"))
-        assert_close(prompted.embed_questions(texts), embedder.embed_questions(queries))
-        assert_close(prompted.embed_passages(texts), embedder.embed_passages(passages))
-        assert prompted.max_pieces == 254 - 2, "the word and its colon"
-        assert prompted.fingerprint != embedder.fingerprint
+    def test_prompts_precede_the_text_and_reduce_its_limit(self, tmp_path: Path) -> None:
+        plain, prompted = tmp_path / "plain", tmp_path / "prompted"
+        write_tiny_bert(plain)
+        write_tiny_bert(prompted, prompts={"query": "a question ", "passage": "text "})
+        without, with_them = self.load(str(plain)), self.load(str(prompted))
+        queries, passages = ([prompt + text for text in TEXTS] for prompt in ("a question ", "text "))
+        assert_close(with_them.embed_questions(TEXTS), without.embed_questions(queries))
+        assert_close(with_them.embed_passages(TEXTS), without.embed_passages(passages))
+        assert with_them.max_pieces == without.max_pieces - 2, "the two words of the longer prompt"
+        assert with_them.fingerprint != without.fingerprint
 
-    def test_max_pieces_may_be_lower_than_the_models_limit_but_not_higher(
-        self, embedder: TextEmbedder
-    ) -> None:
-        short = self.load(max_pieces=10)
-        assert short.max_pieces == 10
-        assert_close(short.embed_passages(["word " * 600]), embedder.embed_passages(["word " * 10]))
-        assert short.fingerprint != embedder.fingerprint
-        with pytest.raises(WrongDeclaration, match="1 to 510"):
-            self.load(max_pieces=511).warm()
+    def test_max_pieces_may_be_lower_than_the_models_limit_but_not_higher(self, tmp_path: Path) -> None:
+        write_tiny_bert(tmp_path)
+        whole, short = self.load(str(tmp_path)), self.load(str(tmp_path), max_pieces=5)
+        assert short.max_pieces == 5
+        assert_close(short.embed_passages(["word " * 12]), whole.embed_passages(["word " * 5]))
+        assert short.fingerprint != whole.fingerprint
+        with pytest.raises(WrongDeclaration, match="1 to 38"):
+            self.load(str(tmp_path), max_pieces=39).warm()
 
     def test_the_fingerprint_is_short_and_the_same_each_time(self, embedder: TextEmbedder) -> None:
         assert len(embedder.fingerprint) == 32

@@ -18,7 +18,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, MetaData, create_engine, inspect, text
 
-from models.schema import Schema
+from models.tables.schema import Schema
 from tests.support.servers.database_process import BRING_UP, line_of, started
 from tests.support.servers.databases import empty_database
 
@@ -47,11 +47,15 @@ class SchemaContract:
 
     def differences(self, engine: Engine) -> list[object]:
         """Alembic's differences between the database and the declared tables."""
-        options = {
-            "include_name": lambda name, kind, _: kind != "table" or name != self.schema.version_table,
-            "compare_server_default": True,
-        }
+        partitions = "SELECT relname FROM pg_class WHERE relispartition"
         with engine.connect() as connection:
+            left_out = {self.schema.version_table}
+            if engine.dialect.name == "postgresql":
+                left_out.update(connection.scalars(text(partitions)))
+            options = {
+                "include_name": lambda name, kind, _: kind != "table" or name not in left_out,
+                "compare_server_default": True,
+            }
             context = MigrationContext.configure(connection, opts=options)
             return list(compare_metadata(context, self.declared))  # type: ignore[arg-type]  # it takes several too
 

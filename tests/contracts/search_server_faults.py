@@ -2,7 +2,7 @@
 time, without a secret.
 
 Inherit the class and provide the fixtures `opens`, `place` (host and port of a real server) and `prefix` (of a namespace `ns`
-with 200 documents, written by `filled`).
+that `filled` wrote).
 """
 
 from __future__ import annotations
@@ -11,54 +11,31 @@ import json
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from chorale_client.wire_names import Reason
 
 from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
 from search.engines.elasticsearch import bulk_writing
-from search.engines.elasticsearch.connection import IndexCall
+from search.engines.elasticsearch.connection import DialectCall
 from search.engines.elasticsearch.dialect_store import DialectStore
 from search.engines.elasticsearch.index_layout import Layout, Words
 from search.engines.elasticsearch.lookups import entries
-from search.protocol import Search
-from tests.contracts.store_documents import MANIFEST, document
+from tests.contracts.engine_faults import DOCUMENTS, EngineFaults, Through, count
+from tests.contracts.store_documents import MANIFEST
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.elasticsearch_server import Answer, Impostor
 from tests.support.servers.tcp_proxy import TcpProxy
 from tests.support.servers.tls_proxy import TlsProxy
-from tests.support.stores.known_index import index_of
-from tests.support.waiting import until
 
 PASSWORD = "hunter2"
 
 Opens = Callable[..., AbstractContextManager[DialectStore]]
 """Opens a store with the options of its kind, and `password`."""
-
-
-def filled(store: DialectStore) -> None:
-    """Writes a namespace `ns` with long texts."""
-    store.create(index_of())
-    store.write(index_of(), [document(f"d{n:03}", "pear " + "word " * 2_000) for n in range(200)], ())
-
-
-def count(store: DialectStore, timeout_s: float = 10) -> int:
-    return len(store.search_text("ns", ["pear"], Search(depth=1_000, timeout_s=timeout_s))[0].hits)
-
-
-CALLS: dict[str, Callable[[DialectStore, float], object]] = {
-    "search_text": lambda store, limit_s: count(store, timeout_s=limit_s),
-    "score_text": lambda store, limit_s: store.score_text("ns", ["pear"], [["d000#0"]], timeout_s=limit_s),
-    "has": lambda store, _: store.has(index_of()),
-    "entries": lambda store, _: list(store.entries(index_of())),
-    "upsert": lambda store, _: store.write(index_of(), [document("new", "pear")], ()),
-    "delete": lambda store, _: store.write(index_of(), (), ["d000"]),
-}
 
 
 def refusal(status: int, kind: str, reason: str) -> tuple[int, bytes]:
@@ -69,7 +46,7 @@ def refusal(status: int, kind: str, reason: str) -> tuple[int, bytes]:
 def read(store: DialectStore) -> None:
     connection = store._connection
     layout = Layout("i", MANIFEST, Words("english", MANIFEST), False, 1)
-    list(entries(IndexCall(connection, layout, connection.deadline(5))))
+    list(entries(DialectCall.on(connection, layout, connection.deadline(5))))
 
 
 def write(store: DialectStore, *names: str) -> dict[str, str]:
@@ -77,57 +54,15 @@ def write(store: DialectStore, *names: str) -> dict[str, str]:
     return bulk_writing.send(store._connection, [{**action, "_id": name} for name in names or ("a",)])
 
 
-class SearchServerFaults:
+class SearchServerFaults(EngineFaults):
+    gone = "start it, or check"
     versions: ClassVar[str]
     headers: ClassVar[dict[str, str]] = {"content-type": "application/json"}
     """The headers of the server's answers."""
 
     @pytest.fixture
-    def proxy(self, place: tuple[str, int]) -> Iterator[TcpProxy]:
-        with TcpProxy(place) as proxy:
-            yield proxy
-
-    @pytest.fixture
-    def store(self, opens: Opens, proxy: TcpProxy, prefix: str) -> Iterator[DialectStore]:
-        url = f"http://127.0.0.1:{proxy.port}"
-        with opens(prefix, url=url, timeout_s=0.5, write_timeout_s=1) as store:
-            yield store
-
-    def test_a_connection_is_reused_and_a_broken_one_replaced_within_the_time(
-        self, store: DialectStore, proxy: TcpProxy
-    ) -> None:
-        assert [count(store) for _ in range(20)] == [200] * 20
-        assert proxy.accepted == 1
-        for _ in range(5):
-            proxy.cut()
-            assert count(store) == 200
-
-    def test_a_server_that_is_gone_is_unavailable_before_the_time_is_over(
-        self, opens: Opens, proxy: TcpProxy, prefix: str
-    ) -> None:
-        url, limit_s = f"http://127.0.0.1:{proxy.port}", 30.0
-        with opens(prefix, url=url, timeout_s=limit_s, write_timeout_s=limit_s) as store:
-            count(store)
-            proxy.is_refusing = True
-            proxy.cut()
-            for name, call in CALLS.items():
-                with pytest.raises(StoreUnavailable, match=rf":{proxy.port}.*start it, or check") as raised:
-                    call(store, limit_s)
-                assert raised.value.reason == Reason.UNAVAILABLE, name
-            proxy.is_refusing = False
-            assert count(store) == 200
-
-    def test_a_server_that_is_silent_costs_no_more_than_the_time_given(
-        self, store: DialectStore, proxy: TcpProxy
-    ) -> None:
-        count(store)
-        proxy.stall()
-        for name, call in CALLS.items():
-            with pytest.raises(StoreTimeout) as raised:
-                call(store, 0.5)
-            assert raised.value.reason == Reason.TIMEOUT, name
-        proxy.flow()
-        assert count(store) == 200
+    def through(self, opens: Opens, proxy: TcpProxy, prefix: str) -> Through:
+        return partial(opens, prefix, url=f"http://127.0.0.1:{proxy.port}")
 
     def test_an_answer_that_drips_costs_no_more_than_the_time_given(self, opens: Opens) -> None:
         drips = (200, b" " * 30_000_000, self.headers)
@@ -150,24 +85,7 @@ class SearchServerFaults:
             with pytest.raises(StoreTimeout, match="did not answer within"):
                 count(store, timeout_s=0.3)
             answered.set()
-            assert count(store) == 200
-
-    def test_threads_that_wait_for_a_connection_wait_no_longer_than_their_time(
-        self, opens: Opens, prefix: str, proxy: TcpProxy
-    ) -> None:
-        with (
-            opens(prefix, url=f"http://127.0.0.1:{proxy.port}", connections=1) as store,
-            ThreadPoolExecutor(2) as threads,
-        ):
-            count(store)
-            proxy.stalls_at = b"pear"
-            first = threads.submit(count, store, 60)
-            until(lambda: proxy.is_stalled)
-            with pytest.raises(StoreTimeout, match="raise the store's `connections`"):
-                threads.submit(count, store, 0.5).result()
-            proxy.stalls_at = None
-            proxy.flow()
-            assert first.result() == 200
+            assert count(store) == DOCUMENTS
 
     @pytest.mark.parametrize(
         ("answer", "failure", "message"),
@@ -266,7 +184,7 @@ class SearchServerFaults:
                 with opens(prefix, url=url, **without) as store, pytest.raises(StageFailure, match=missing):
                     count(store, timeout_s=30)
                 with opens(prefix, url=url, **options) as store:
-                    assert count(store, timeout_s=30) == 200
+                    assert count(store, timeout_s=30) == DOCUMENTS
 
     @pytest.mark.parametrize("is_rejected_whole", [False, True])
     def test_what_a_full_queue_rejects_is_sent_again_more_slowly(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.contracts.store_filters import FiltersContract
-from tests.contracts.store_listing import ListingContract
 from tests.contracts.store_namespaces import NamespacesContract
 from tests.contracts.store_ranking import (
     AnalyserContract,
@@ -21,9 +20,8 @@ class StoreContract(
     RankingContract,
     ManyDocumentsContract,
     FiltersContract,
-    ListingContract,
     TextContract,
     AnalyserContract,
     VectorContract,
 ):
-    """For stores that search text and vectors."""
+    """For stores that search text and vectors.  The listings (`ListingContract`) of most stores come from the documents' database."""

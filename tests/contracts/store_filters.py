@@ -6,10 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from chorale_client import make_request
 
-from records.keys.grant import Grant
-from search.filter_meanings import meant_filters
 from search.filters import compile_filters
 from tests.contracts.store_documents import document, unit
 from tests.contracts.store_searches import Searching
@@ -108,43 +105,6 @@ CASES_OF_ANY_SIZE: tuple[tuple[dict[str, Any], str], ...] = (
 """The same for OF_ANY_SIZE."""
 
 
-BY_MEANING: dict[str, dict[str, Any]] = {
-    "a": {"year": 2026, "open": True, "tags": [7, "x"], "day": "2024-05-01"},
-    "b": {"year": "2026", "open": "true", "tags": "7", "day": "2024-05-01T10:00:00Z"},
-    "c": {"year": 2026.5, "open": False, "tags": ["y"], "day": 20240501},
-    "d": {"year": "2027", "open": "FALSE", "tags": "x17"},
-}
-
-CASES_BY_MEANING: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"year": "2026"}, "ab"),
-    ({"year": 2026}, "ab"),
-    ({"year": 2026.0}, "ab"),
-    ({"year": ["2026.5", 2027]}, "cd"),
-    ({"year": {"not": "2026"}}, "cd"),
-    ({"year": {"gte": "2026", "lt": "2026.5"}}, "ab"),
-    ({"year": {"gt": 2026}}, "cd"),
-    ({"year": {"lte": 2026.0}}, "ab"),
-    ({"year": {"not": {"gte": 2027}}}, "abc"),
-    ({"year": {"all": [{"gt": "2026"}, {"gt": -1e-9, "lt": 2027}]}}, "c"),
-    ({"tags": {"gte": 7}}, "ab"),
-    ({"day": {"gte": "2024-05-01"}}, "ab"),
-    ({"year": {"all": ["2026", {"exists": True}]}}, "ab"),
-    ({"open": True}, "ab"),
-    ({"open": "True"}, "a"),
-    ({"open": False}, "cd"),
-    ({"tags": "7"}, "ab"),
-    ({"tags": {"contains": 7}}, "abd"),
-    ({"tags": {"contains": "7"}}, "abd"),
-    ({"day": "2024-05-01"}, "ab"),
-    ({"day": "20240501"}, "c"),
-    ({"year": []}, "abcd"),
-    ({"year": [], "tags": {"not": []}, "open": {"contains": []}}, "abcd"),
-    ({"year": [], "tags": ["y", "7"]}, "abc"),
-    ({"nowhere": []}, "abcd"),
-)
-"""The same for BY_MEANING, where values are compared by their meaning (`search.filter_meanings`)."""
-
-
 class FiltersContract(Searching):
     """Filters and exclusions, which work the same in every branch."""
 
@@ -166,37 +126,6 @@ class FiltersContract(Searching):
         for filters, expected in cases:
             passages = [f"{name}#0" for name in expected]
             assert self.finds(store, passages, "pear", filters=filters), str(filters)[:200]
-
-    def test_a_callers_value_is_compared_by_its_meaning_and_an_empty_list_is_no_condition(
-        self, store: OneEngine
-    ) -> None:
-        held = [document(name, "pear", metadata=fields) for name, fields in BY_MEANING.items()]
-        store.upsert("ns", held)
-        for asked, expected in CASES_BY_MEANING:
-            filters = meant_filters(make_request("pear", filters=asked))
-            for ranking in self.rankings(store, "pear", filters=filters):
-                assert [hit.document_id for hit in ranking.hits] == list(expected), asked
-                assert ranking.warnings == ()
-
-    def test_what_a_key_forces_is_compared_exactly(self, store: OneEngine) -> None:
-        held = [document(name, "pear", metadata=fields) for name, fields in BY_MEANING.items()]
-        store.upsert("ns", held)
-        for forced, asked, expected in (
-            ({"year": "2026"}, {}, "b"),
-            ({"year": "2026"}, {"open": "true"}, "b"),
-            ({"year": "2026"}, {"year": 2026}, "b"),
-            ({"year": [2026, "2027"]}, {"year": "2026"}, "a"),
-            ({"year": []}, {"year": []}, ""),
-            ({"year": "2026"}, {"year": [], "open": []}, "b"),
-            ({"open": {"not": []}}, {"year": "2026"}, "ab"),
-            ({"year": {"gte": 2026}}, {}, "ac"),
-            ({"year": {"gte": 2026}}, {"year": {"gte": 2026}}, "ac"),
-            ({"source": "docs"}, {"source": "another"}, ""),
-        ):
-            grant = Grant("k", "acme", None, frozenset({"search:run"}), filters=forced)
-            filters = meant_filters(grant.applied(make_request("pear", request_id="t.acme.1", filters=asked)))
-            for ranking in self.rankings(store, "pear", filters=filters):
-                assert [hit.document_id for hit in ranking.hits] == list(expected), (forced, asked)
 
     def test_contains_finds_a_part_of_any_length_or_names_the_limit(self, store: OneEngine) -> None:
         text = "ab*" * 20_000
@@ -292,10 +221,10 @@ class DrawnFiltersContract(Searching):
         }
         store.upsert("ns", [document(name, "pear", metadata=fields) for name, fields in known.items()])
         some = 0
-        for _ in range(150):
+        for _ in range(100):
             filters = {drawn.choice(FIELDS): drawn_condition(drawn) for _ in range(drawn.randint(1, 2))}
             compiled = compile_filters(filters)
             expected = [f"{name}#0" for name, fields in known.items() if compiled.matches(fields)]
             assert self.found(store, "pear", depth=1_000, filters=filters) == expected, filters
             some += 0 < len(expected) < len(known)
-        assert some > 60  # most conditions hold for some documents and not for others
+        assert some > 40  # most conditions hold for some documents and not for others

@@ -93,11 +93,11 @@ class ListingContract(Searching):
         with pytest.raises(StoreTimeout):
             self.listed(filled, timeout_s=-1)
 
-    def test_1_000_documents_are_listed_by_the_first_of_many_passages(self, store: OneEngine) -> None:
-        long = document("long", *["pear"] * 12, metadata={"place": 500.5})
-        others = [document(f"d{n:03}", "pear", metadata={"place": n}) for n in range(1_000)]
+    def test_many_documents_are_listed_by_the_first_of_many_passages(self, store: OneEngine) -> None:
+        long = document("long", *["pear"] * 12, metadata={"place": 100.5})
+        others = [document(f"d{n:03}", "pear", metadata={"place": n}) for n in range(200)]
         store.upsert("ns", [*others, long])
-        ranking = self.listed(store, order_by="place", depth=600)
-        downwards = [f"d{n:03}#0" for n in range(999, -1, -1)]
-        assert [hit.passage_id for hit in ranking.hits] == [*downwards[:499], "long#0", *downwards[499:599]]
-        assert ranking.total_matches == 1_001
+        ranking = self.listed(store, order_by="place", depth=150)
+        downwards = [f"d{n:03}#0" for n in range(199, -1, -1)]
+        assert [hit.passage_id for hit in ranking.hits] == [*downwards[:99], "long#0", *downwards[99:149]]
+        assert ranking.total_matches == 201

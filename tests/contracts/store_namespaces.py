@@ -53,15 +53,6 @@ class NamespacesContract(Searching):
         assert "splitter" not in message
         assert "chorale index --rebuild" in message
 
-    def test_namespaces_are_listed_with_their_counts(self, store: OneEngine) -> None:
-        store.create("other", self.manifest)
-        generation = store.upsert("ns", [document("a", "one", "two"), document("b", "three")])
-        states = {state.name: state for state in store.namespaces()}
-        assert sorted(states) == ["ns", "other"]
-        assert (states["ns"].documents, states["ns"].passages) == (2, 3)
-        assert (states["ns"].generation, states["ns"].manifest) == (generation, self.manifest)
-        assert (states["other"].documents, states["other"].passages) == (0, 0)
-
     def test_no_search_sees_another_namespace(self, store: OneEngine) -> None:
         store.create("other", self.manifest)
         store.upsert("other", [document("b", "secret")])
@@ -70,13 +61,6 @@ class NamespacesContract(Searching):
         assert store.texts("ns", ["b#0"]) == {}
         assert store.vectors("ns", ["b#0"]) == {}
         assert store.delete("ns", ["b"]) == 0
-
-    def test_a_generation_can_be_raised_and_never_falls(self, store: OneEngine) -> None:
-        first = store.generation("ns")
-        store.table.raise_generation("ns", first + 40)
-        store.table.raise_generation("ns", first + 3)
-        assert store.generation("ns") == first + 40
-        assert store.upsert("ns", [document("a", "pear")]) == first + 41
 
     def test_a_dropped_namespace_is_gone_and_a_new_one_never_repeats_a_generation(
         self, store: OneEngine

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,7 +16,8 @@ from models.errors import InvalidAnswer
 from search.protocol import ScoresText
 from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions, unit
 from tests.contracts.store_searches import Searching, asking
-from tests.support.stores.one_engine import OneEngine
+from tests.support.stores.one_engine import OneEngine, embedded_store
+from tests.support.stores.passages import standard_library_passages
 
 HOSTILE = (
     "",
@@ -146,7 +150,7 @@ class TextContract(Searching):
         def text(words: int) -> str:
             return " ".join(f"w{chance.randrange(60)}" for _ in range(words))
 
-        texts = [text(chance.choice([3, 20, 60])) for _ in range(1_000)]
+        texts = [text(chance.choice([3, 20, 60])) for _ in range(400)]
         store.upsert("ns", [document(f"d{i:04}", text) for i, text in enumerate(texts)])
         questions = [text(words) for words in (1, 2, 3, 8)]
         deep = store.search_text("ns", questions, asking(depth=1_000))
@@ -173,6 +177,40 @@ class TextContract(Searching):
         for text in HOSTILE:
             expected = {"a#0"} if "secret" in text else set()
             assert set(self.found(store, text, depth=1_000)) == expected, text[:80]
+
+
+class EmbeddedScoresContract(Searching):
+    """For stores that have the embedded store's words and scores."""
+
+    forgets_at_once: ClassVar[bool] = True
+    """Whether a passage that was replaced or deleted counts no more at once."""
+
+    @pytest.mark.parametrize("language", ["en", "it", "none"])
+    def test_scores_by_text_are_those_of_the_embedded_store(
+        self, store: OneEngine, tmp_path: Path, language: str
+    ) -> None:
+        texts = standard_library_passages(120)
+        held = [document(f"d{n}", *texts[n : n + 1 + n % 7], title=texts[-n][:40]) for n in range(0, 113, 3)]
+        asked = ["the", "return a list of files", "a file object, or None", "getUserName", texts[7], ""]
+        manifest = replace(self.manifest, language=language)
+        with closing(embedded_store(tmp_path)) as embedded:
+            for one in (embedded, store):
+                one.create("scored", manifest)
+            embedded.upsert("scored", held)
+            if self.forgets_at_once:
+                store.upsert("scored", [document(one.document_id, "a file", "a list") for one in held])
+                store.upsert("scored", [document("late", "a file of its own")])
+                store.delete("scored", ["late"])
+            store.upsert("scored", held)
+            for depth in (1, 1_000):
+                expected = embedded.search_text("scored", asked, asking(depth=depth))
+                found = store.search_text("scored", asked, asking(depth=depth))
+                for ours, theirs in zip(found, expected, strict=True):
+                    known = {hit.passage_id: hit.score for hit in theirs.hits}
+                    scores = {hit.passage_id: hit.score for hit in ours.hits}
+                    # Some stores sum in 32 bits, and all round to five decimals.
+                    assert scores == pytest.approx(known, rel=1e-4, abs=2e-5)
+                    assert ours.total_matches == theirs.total_matches
 
 
 class AnalyserContract(Searching):

@@ -69,12 +69,3 @@ class WritingContract(Searching):
         assert store.generation("ns") == generation
         assert self.finds(store, ["a#0"], "old new")
         assert store.texts("ns", ["a#0"])["a#0"].text == "old"
-
-    def test_revisions_are_given_for_one_source_or_for_all_sources(self, store: OneEngine) -> None:
-        store.upsert("ns", [document("a", "x", revision="r1"), document("b", revision="r2")])
-        store.upsert("ns", [document("c", "x", source="elsewhere", revision="r3")])
-        store.upsert("ns", [document("a", "x", revision="r4")])
-        assert store.revisions("ns", "docs") == {"a": "r4", "b": "r2"}
-        assert store.revisions("ns", "elsewhere") == {"c": "r3"}
-        assert store.revisions("ns", "unknown") == {}
-        assert store.revisions("ns") == {"a": "r4", "b": "r2", "c": "r3"}

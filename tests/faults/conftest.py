@@ -40,10 +40,10 @@ def faulty(faulty_pipeline: RunningPipeline) -> Iterator[RunningPipeline]:
     until(lambda: faulty_pipeline.redis.llen(QUEUE_RETRIEVE) == 0)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def running() -> Iterator[RunningPipeline]:
-    """A pipeline whose processes tests kill and hang, with a failpoint at each place."""
-    with serving(preload=failpoints.PRELOAD) as pipeline:
+    """A pipeline whose processes, Redis and files tests kill, hang and damage, with a failpoint at each place."""
+    with serving(appendonly=True, preload=failpoints.PRELOAD) as pipeline:
         yield pipeline
 
 

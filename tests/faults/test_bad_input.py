@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
-import sys
 import uuid
 from typing import Any
 
@@ -17,7 +15,8 @@ from chorale_client.wire_names import QUEUE_RETRIEVE, TASK_RETRIEVE
 
 from tests.support.faults.observers import audited
 from tests.support.pipelines.branch_faults import PRELOAD
-from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
+from tests.support.pipelines.forked_children import run_module
+from tests.support.pipelines.pipeline import RunningPipeline
 
 DEEP = 10_000
 
@@ -74,16 +73,9 @@ def test_the_client_refuses_a_wrong_option_and_sends_nothing(
 
 def test_the_command_refuses_a_wrong_time_limit_and_sends_nothing(faulty: RunningPipeline) -> None:
     before = enqueued(faulty)
-    code = f"{PRELOAD}import runpy; runpy.run_module('cli', run_name='__main__')"
-    ended = subprocess.run(
-        [sys.executable, "-c", code, "search", "bread", "--options", '{"timeout_s": NaN}'],
-        cwd=ROOT,
-        env={**os.environ, **faulty.environment, "PYTHONPATH": PYTHONPATH},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    words = ("cli", "search", "bread", "--options", '{"timeout_s": NaN}')
+    environment = {**os.environ, **faulty.environment}
+    ended = run_module(*words, environment=environment, timeout_s=60, preload=PRELOAD)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "timeout_s: Input should be" in ended.stderr
     assert enqueued(faulty) == before

@@ -64,6 +64,7 @@ def test_every_case_has_an_expected_output() -> None:
     assert called.stderr == f"'' is no case; there are: {', '.join(sorted(SEEN))}\n"
 
 
+@pytest.mark.long
 @pytest.mark.limit_s(240)
 @pytest.mark.parametrize("name", SEEN)
 def test_a_case_prints_its_expected_output(printed: dict[str, Future[str]], name: str) -> None:

@@ -9,19 +9,21 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
 from chorale_client import Answer, Cells, ServiceUnavailable, UnknownRequest
-from chorale_client.keys import ENTRY
+from chorale_client.keys import ENTRY, RULES
 from chorale_client.wire_names import QUEUE_BULK
 from mcp import Client, StdioServerParameters
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.command_line import Called, in_process
 from tests.support.faults.serving import serving
+from tests.support.pipelines.bulk import HASTE
 from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
 from tests.support.servers.databases import empty_database
 from tests.support.servers.http_api import HttpApi
@@ -34,11 +36,22 @@ WORKER = ",".join(f"chorale.{name}" for name in ("retrieve", "bm25", "vector", "
 QUESTIONS = [f"Who pays for repair {number}?" for number in range(12)]
 OF_BOTH_CELLS = QUESTIONS[4:8]
 """Two of them go to each cell."""
+PRELOAD = f"{HASTE}from tasks.callbacks import job_ends\njob_ends.NEXT_CELL_S = 5.0\n"
 
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(600)]
+over = partial(pytest.mark.parametrize, indirect=["pipelines"], scope="module")
+"""Names the databases of a test."""
+DATABASES = [["sqlite"], pytest.param("postgresql", marks=pytest.mark.long)]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that names no database has SQLite."""
+    marks = metafunc.definition.iter_markers("parametrize")
+    if "pipelines" in metafunc.fixturenames and not any("pipelines" in mark.args[0] for mark in marks):
+        metafunc.parametrize("pipelines", ["sqlite"], indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def pipelines(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, RunningPipeline]]:
@@ -55,7 +68,9 @@ def pipelines(
             "CHORALE_CELLS": ",".join(f"{name}={server.url}" for name, server in servers.items()),
         }
         yield {
-            name: stack.enter_context(serving([WORKER, QUEUE_BULK], server=server, environment=environment))
+            name: stack.enter_context(
+                serving([WORKER, QUEUE_BULK], server=server, environment=environment, preload=PRELOAD)
+            )
             for name, server in servers.items()
         }
 
@@ -86,6 +101,7 @@ def test_an_equal_question_goes_to_the_same_cell_which_has_its_answer_in_the_cac
         assert cell_of(first.request_id) == cell_of(second.request_id)
 
 
+@over(["pipelines"], DATABASES)
 def test_documents_that_one_cell_writes_are_found_in_the_other_although_it_has_cached_an_answer(
     cells: Cells,
 ) -> None:
@@ -137,8 +153,9 @@ def test_a_lost_cell_costs_the_requests_that_it_has_accepted_and_no_new_one(
 
 @pytest.fixture(scope="module")
 def http(pipelines: dict[str, RunningPipeline]) -> Iterator[httpx.Client]:
-    """A caller of the HTTP API of the cell `a`."""
-    with HttpApi(pipelines["a"].resources.settings) as api, api.client() as client:
+    """A caller of an HTTP API that has no Redis of its own beside the cells."""
+    settings = pipelines["a"].resources.settings.model_copy(update={"redis_url": None})
+    with HttpApi(settings) as api, api.client(requests_per_minute=100_000) as client:
         yield client
 
 
@@ -147,7 +164,8 @@ def search(http: httpx.Client, question: str, prefer: str = "wait=30") -> httpx.
     return http.post("/v1/searches", json=body, headers={"Prefer": prefer})
 
 
-def test_the_api_of_one_cell_searches_in_all_and_finds_each_search_by_its_id(http: httpx.Client) -> None:
+@over(["pipelines"], DATABASES)
+def test_an_api_searches_in_all_cells_and_finds_each_search_by_its_id(http: httpx.Client) -> None:
     ids = [search(http, question).raise_for_status().json()["request_id"] for question in QUESTIONS]
     assert {cell_of(request_id) for request_id in ids} == {"a", "b"}
     for path in (f"/v1/searches/{request_id}" for request_id in ids):
@@ -157,6 +175,18 @@ def test_the_api_of_one_cell_searches_in_all_and_finds_each_search_by_its_id(htt
     # Both drainers write into one database.
     until(lambda: all(http.get(f"/v1/audit/{request_id}").is_success for request_id in ids))
     assert http.get("/v1/searches/t.acme.x").status_code == 404
+
+
+def test_rules_are_in_every_cell_when_the_api_has_taken_them(
+    http: httpx.Client, pipelines: dict[str, RunningPipeline]
+) -> None:
+    path = "/v1/namespaces/default/rules"
+    version = (
+        http.put(path, json={"block": {"old": {"documents": ["old"]}}}).raise_for_status().json()["version"]
+    )
+    copies = [json.loads(cell.redis.hget(RULES, "default") or b"null") for cell in pipelines.values()]
+    assert [copy["version"] for copy in copies] == [version] * 2
+    http.put(path, json={}).raise_for_status()
 
 
 def test_an_id_with_a_forged_cell_finds_nothing_and_learns_nothing_of_the_cells(http: httpx.Client) -> None:
@@ -177,6 +207,7 @@ def test_an_id_with_a_forged_cell_finds_nothing_and_learns_nothing_of_the_cells(
     )
 
 
+@over(["pipelines"], DATABASES)
 def test_documents_go_to_the_cell_that_takes_those_of_their_namespace(
     http: httpx.Client, cells: Cells
 ) -> None:
@@ -190,11 +221,12 @@ def test_documents_go_to_the_cell_that_takes_those_of_their_namespace(
         assert http.get(handed_in.headers["location"]).json()["state"] == "done"
 
 
-@pytest.mark.parametrize("loss", ["killed", "silent"])
+@pytest.mark.parametrize(("name", "loss"), [("a", "killed"), ("b", "silent")])
 def test_a_lost_cell_costs_the_api_only_the_searches_of_that_cell(
-    http: httpx.Client, pipelines: dict[str, RunningPipeline], loss: str
+    http: httpx.Client, pipelines: dict[str, RunningPipeline], name: str, loss: str
 ) -> None:
-    lost = pipelines["b"].server
+    (other,) = {*pipelines} - {name}
+    lost = pipelines[name].server
     ids = [search(http, question).json()["request_id"] for question in QUESTIONS]
     until(lambda: all(http.get(f"/v1/audit/{request_id}").is_success for request_id in ids))
     lost.kill() if loss == "killed" else lost.pause()
@@ -202,11 +234,19 @@ def test_a_lost_cell_costs_the_api_only_the_searches_of_that_cell(
         for question in QUESTIONS:
             for prefer, code in (("respond-async", 202), ("wait=30", 200)):
                 found = search(http, question, prefer)
-                assert (found.status_code, cell_of(found.json()["request_id"])) == (code, "a")
+                assert (found.status_code, cell_of(found.json()["request_id"])) == (code, other)
         for request_id in ids:
             found = http.get(f"/v1/searches/{request_id}")
-            assert found.status_code == {"a": 200, "b": 503}[cell_of(request_id)]
+            assert found.status_code == {other: 200, name: 503}[cell_of(request_id)]
             assert http.get(f"/v1/audit/{request_id}").is_success
+        ready = http.get("/readyz").raise_for_status().json()
+        assert [part["cell"] for part in ready["missing"] if part["name"] == "redis"] == [name]
+        assert "default" in {one["name"] for one in http.get("/v1/namespaces").json()["namespaces"]}
+        line, kind = b'{"id": "1", "text": "Who pays?"}', {"Content-Type": "application/x-ndjson"}
+        job = http.post("/v1/jobs", params={"namespace": "default"}, content=line, headers=kind)
+        assert job.status_code == 201
+        rules = {"synonyms": {name: {"words": ["repair", f"mending in {name}"]}}}
+        assert http.put("/v1/namespaces/default/rules", json=rules).is_success
     finally:
         lost.start() if loss == "killed" else lost.resume()
     until(
@@ -217,7 +257,7 @@ def test_a_lost_cell_costs_the_api_only_the_searches_of_that_cell(
     )
 
 
-@pytest.mark.parametrize("lost", ["a", "b"])
+@over(["pipelines", "lost"], [["sqlite", "a"], pytest.param("postgresql", "b", marks=pytest.mark.long)])
 def test_a_job_is_sent_to_both_cells_and_outlives_one_of_them_and_its_end_is_told(
     pipelines: dict[str, RunningPipeline], lost: str
 ) -> None:
@@ -232,7 +272,7 @@ def test_a_job_is_sent_to_both_cells_and_outlives_one_of_them_and_its_end_is_tol
         try:
             pipelines[other].resume(QUEUE_BULK)
             assert job.wait(120).counts["complete"] == len(lines)
-            # If the first cell is lost, the second one tells the end 30 s later.
+            # If the first cell is lost, the second one tells the end a while later.
             until(lambda: hook.got, 60)
         finally:
             pipelines[lost].server.start()

@@ -24,10 +24,8 @@ from tests.support.waiting import until
 
 HOUR_S = 3_600
 APART_S = {
-    "chorale.retrieve": HOUR_S,
-    "chorale.bm25": -600,
-    "chorale.vector": 600,
-    "chorale.hyde": -HOUR_S,
+    "chorale.retrieve,chorale.bm25,chorale.hyde": HOUR_S,
+    "chorale.vector": -600,
     "chorale.fusion": -72 * HOUR_S,
     "sweeper": 300,
 }

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from chorale_client import Request, make_request
 from chorale_client.keys import entry_key
-from chorale_client.message_template import Template
 from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.wire_names import QUEUE_RETRIEVE, TASK_FUSE, TASK_RETRIEVE, TASK_SEARCH
 
 from models.plan import Plan
+from tasks.celery_internals.message_template import Template
 from tasks.celery_internals.result_backend import part_id
 from tasks.request.retrieve import submit
 from tests.support.faults.observers import Seen, seen, seen_of, unchanged

@@ -227,6 +227,7 @@ def up(home: Path) -> Iterator[tuple[ForkedProcess, Redis]]:
         process.wait(60)
 
 
+@pytest.mark.long
 def test_ctrl_c_stops_up_in_the_middle_of_indexing_and_the_next_up_goes_on(tmp_path: Path) -> None:
     documents = [
         {
@@ -234,7 +235,7 @@ def test_ctrl_c_stops_up_in_the_middle_of_indexing_and_the_next_up_goes_on(tmp_p
             "title": f"Note {number}",
             "text": f"The number {number} is a number. " * 400,
         }
-        for number in range(20)
+        for number in range(8)
     ]
     store = embedded_store(tmp_path / "corpus")
     with up(tmp_path) as (process, client):
@@ -247,5 +248,5 @@ def test_ctrl_c_stops_up_in_the_middle_of_indexing_and_the_next_up_goes_on(tmp_p
         assert process.wait(60) == 0
     assert [state.documents for state in store.namespaces()] in ([], [0]), "there was no middle"
     with up(tmp_path):
-        until(lambda: [state.documents for state in store.namespaces()] == [20], 90)
+        until(lambda: [state.documents for state in store.namespaces()] == [8], 90)
     store.close()

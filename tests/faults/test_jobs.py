@@ -13,7 +13,7 @@ from chorale_client.wire_names import TASK_ANSWER_LINES
 from sqlalchemy import update
 
 from config.redis_client import redis_ms
-from models.installation_tables import job_table
+from models.tables.installation import job_table
 from records.jobs.job import Line, Outcome, State
 from tests.support.pipelines import failpoints
 from tests.support.pipelines.bulk import (

@@ -22,14 +22,14 @@ from tests.support.servers.webhook import SECRET, Hook
 from tests.support.waiting import until
 
 SWEEPERS = ("sweeper.1", "sweeper.2")
-LINES = 2_000
+LINES = 1_000
 
 
 @pytest.fixture
 def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningPipeline]:
     """Two sweepers without workers, and a Redis that keeps nothing."""
     monkeypatch.setattr(service_calls, "AGAIN_S", 0.5)
-    monkeypatch.setattr(service_calls, "LOOK_S", 0.2)
+    monkeypatch.setattr(service_calls, "POLL_S", 0.2)
     monkeypatch.setattr(input_stats, "MESSAGE_BYTES", 5_000)
     environment = {"CHORALE_WEBHOOK_SECRET": SECRET, "CHORALE_WEBHOOK_HOSTS": "127.0.0.1"}
     with (
@@ -89,7 +89,7 @@ def test_every_line_comes_once_and_every_result_goes_once_although_sweepers_and_
 
     def questions() -> Iterator[str]:
         for number in range(1, LINES + 1):
-            if number % 200 == 0:
+            if number % 100 == 0:
                 time.sleep(0.1)  # so that the faults come while lines are on their way
             yield f"question {number}"
 

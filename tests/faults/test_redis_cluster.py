@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from chorale_client import AsyncChorale, Chorale, ServiceUnavailable
 
 from cli.exit_codes import UNSUPPORTED
-from tests.support.pipelines.pipeline import PYTHONPATH
+from tests.support.pipelines.forked_children import run_module
 from tests.support.servers.redis_server import RedisServer, free_port
 from tests.support.waiting import until
 
@@ -33,14 +32,8 @@ def cluster() -> Iterator[str]:
 
 
 def chorale(*words: str, redis_url: str, home: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": PYTHONPATH, "CHORALE_HOME": str(home)}
-    return subprocess.run(
-        [sys.executable, "-m", "cli", *words],
-        env={**environment, "CHORALE_REDIS_URL": redis_url},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    environment = {**os.environ, "CHORALE_HOME": str(home), "CHORALE_REDIS_URL": redis_url}
+    return run_module("cli", *words, environment=environment, timeout_s=100)
 
 
 @pytest.mark.parametrize("command", [["worker", "bm25"], ["sweeper"], ["up"]])

@@ -15,21 +15,15 @@ from redis.exceptions import RedisError
 
 from tests.support.faults.moments import join_without_one_branch
 from tests.support.faults.observers import asking, audited, order_by, seen
-from tests.support.faults.serving import ALL, is_as_before, serving
+from tests.support.faults.serving import ALL, is_as_before
 from tests.support.faults.waiting import (
     ended_late_with_the_hits_of_bm25_and_hyde,
     is_whole,
     one_branch_is_missing,
 )
-from tests.support.pipelines.failpoints import PRELOAD, arm, disarm, taken, wait_taken
+from tests.support.pipelines.failpoints import arm, disarm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[RunningPipeline]:
-    with serving(appendonly=True, preload=PRELOAD) as pipeline:
-        yield pipeline
 
 
 @pytest.fixture
@@ -156,6 +150,7 @@ def test_the_waiting_caller_enters_its_request_again_after_redis_was_emptied(who
     whole.server.kill()
     whole.server.forget()
     whole.server.start()
+    join_without_one_branch(whole, "emptied")
     answer = asked.result(60)
 
     assert (answer.status, [missing.where for missing in answer.degraded]) == ("degraded", ["search.vector"])

@@ -14,6 +14,8 @@ from tests.conftest import pytest_plugins
 from tests.support.run.reaper import is_alive
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 
 SLEEPER = """
@@ -25,15 +27,15 @@ os.write(2, f'sleeper {SLEEPER.pid} beside {tempfile.mkdtemp()}\\n'.encode())
 """
 
 SERVES = """
-import os, threading
 from tests.support.servers.redis_server import RedisServer
 
 def test():
     with RedisServer() as server:
         server.client().ping()
-        os.write(2, f'sleeper {server.pid}\\n'.encode())
-        threading.Event().wait(30)
+        os.write(2, f'sleeper {server.pid} is a Redis\\n'.encode())
+        SLEEPER.wait()
 """
+"""A Redis writes its title over its environment, which names the run."""
 
 HANGS = """
 import re, threading
@@ -89,12 +91,6 @@ def run(folder: Path, output: Path, **variables: str) -> subprocess.Popen[bytes]
         )
 
 
-def kill_once(running: subprocess.Popen[bytes], output: Path, *, says: str) -> None:
-    until(lambda: says in output.read_text(), 100)
-    running.kill()
-    running.wait()
-
-
 def sleepers(output: Path) -> list[int]:
     return [int(pid) for pid in re.findall(r"sleeper (\d+)", output.read_text())]
 
@@ -118,32 +114,27 @@ def test_tests_that_hang_fail_and_the_others_run(folder: Path, tmp_path: Path) -
 
 
 def test_a_killed_run_leaves_no_process_and_no_folder(folder: Path, tmp_path: Path) -> None:
-    (folder / "test_hangs.py").write_text(SLEEPER + "def test(): SLEEPER.wait()")
+    (folder / "test_serves.py").write_text(SLEEPER + SERVES)
     output = tmp_path / "output"
-    kill_once(run(folder, output), output, says="beside /")
-    (pid,) = sleepers(output)
+    running = run(folder, output)
+    until(lambda: "is a Redis" in output.read_text(), 100)
+    running.kill()
+    running.wait()
+    assert len(sleepers(output)) == 2
+    until(lambda: not any(map(is_alive, sleepers(output))))
     (temporary,) = re.findall(r"beside (/.*)", output.read_text())
-    until(lambda: not is_alive(pid))
     until(lambda: not Path(temporary).exists())
-
-
-def test_a_killed_run_leaves_no_redis_although_that_writes_its_title_over_its_environment(
-    folder: Path, tmp_path: Path
-) -> None:
-    (folder / "test_serves.py").write_text(SERVES)
-    output = tmp_path / "output"
-    kill_once(run(folder, output), output, says="sleeper")
-    (pid,) = sleepers(output)
-    until(lambda: not is_alive(pid))
 
 
 def test_a_second_run_does_what_failed_was_skipped_or_is_new(folder: Path, tmp_path: Path) -> None:
     tests = "import os, pytest\ndef test_passes(): ...\ndef test_fails(): assert 'SECOND' in os.environ\n"
     tests += "def test_skips():\n    if 'SECOND' not in os.environ: pytest.skip()\n"
     (folder / "test_some.py").write_text(tests)
+    (folder / "test_whole.py").write_text("def test_passes(): ...")
     output, passed = tmp_path / "output", {"CHORALE_TEST_PASSED": str(tmp_path / "passed")}
     assert run(folder, output, **passed).wait() == pytest.ExitCode.TESTS_FAILED
-    assert "1 failed, 1 passed, 1 skipped" in output.read_text()
+    assert "1 failed, 2 passed, 1 skipped" in output.read_text()
     (folder / "test_new.py").write_text("def test_new(): ...")
+    (folder / "test_whole.py").write_text("assert not 'read again'")
     assert run(folder, output, SECOND="1", **passed).wait() == pytest.ExitCode.OK
     assert "3 passed" in output.read_text()

@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,10 +15,11 @@ import pytest
 from ingest.read import read_documents
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
+from tests.support.command_line import in_process
 from tests.support.faults.observers import order_by, seen
-from tests.support.faults.serving import ALL, is_as_before, serving
+from tests.support.faults.serving import ALL, is_as_before
 from tests.support.faults.waiting import is_whole
-from tests.support.pipelines.pipeline import CORPUS, ROOT, RunningPipeline
+from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 from tests.support.waiting import until
 
 JUNK = b"this is no index " * 1_000
@@ -29,20 +28,19 @@ OTHERS = {"tram": ("Trams", "The tram leaves every ten minutes."), "bus": ("Buse
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[RunningPipeline]:
-    with serving() as pipeline:
-        rebuild(pipeline)
-        yield pipeline
+def rebuilt(running: RunningPipeline) -> RunningPipeline:
+    rebuild(running)
+    return running
 
 
 @pytest.fixture
-def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
+def whole(rebuilt: RunningPipeline) -> Iterator[RunningPipeline]:
     """Yields the pipeline; rebuilds the index afterwards beside the running workers, which find everything again."""
-    expected = order_by(running, ALL)
-    yield running
-    rebuild(running)
-    is_as_before(running)
-    assert order_by(running, ALL) == expected
+    expected = order_by(rebuilt, ALL)
+    yield rebuilt
+    rebuild(rebuilt)
+    is_as_before(rebuilt)
+    assert order_by(rebuilt, ALL) == expected
 
 
 def rebuild(pipeline: RunningPipeline, texts: dict[str, tuple[str, str]] = CORPUS) -> None:
@@ -198,15 +196,8 @@ def test_the_command_repairs_a_corpus_that_cannot_be_read(whole: RunningPipeline
     """The damaged file is kept under another name."""
     before = set_aside(whole)
     replace(corpus_file(whole))
-    ended = subprocess.run(
-        [sys.executable, "-m", "cli", "index", str(documents(whole, OTHERS)), "--rebuild", "--json"],
-        cwd=ROOT,
-        env={**os.environ, **whole.environment},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    words = ("index", str(documents(whole, OTHERS)), "--rebuild", "--json")
+    ended = in_process(*words, **whole.environment)
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)["added"] == len(OTHERS)
     (kept,) = set_aside(whole) - before

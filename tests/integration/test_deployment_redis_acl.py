@@ -25,7 +25,6 @@ from tests.integration.api.visitors import visitor
 from tests.support.attacks.routes import JSONL, NAMESPACE, ROUTES, call
 from tests.support.client_on_a_loop import ClientOnALoop
 from tests.support.faults.moments import end_without_fusion
-from tests.support.pipelines.celery_application import CeleryApplication
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_acl import RolesPipeline, SecuredRedis, needs_tls
 from tests.support.waiting import until
@@ -38,9 +37,9 @@ kind = "bm25"
 group = "lexical"
 store = "local"
 queue = "chorale.all"
-[branches.vector]
-kind = "vector"
-group = "dense"
+[branches.again]
+kind = "bm25"
+group = "lexical"
 store = "local"
 queue = "chorale.all"
 [configurations.rrf]
@@ -149,29 +148,6 @@ def test_a_caller_s_job_is_answered_and_nothing_on_its_way_is_refused(
     assert secured.denied() == []
 
 
-def test_a_plain_celery_application_asks_with_a_caller_s_login_and_nothing_is_refused(
-    running: RolesPipeline, secured: SecuredRedis
-) -> None:
-    secured.denied()
-    url = secured.caller_url.replace("?", "?ssl_cert_reqs=required&")
-    request = {
-        "questions": ["Who pays for repairs?"],
-        "timeout_s": 20,
-        "on_end": {"task": "told", "queue": "app"},
-    }
-    with secured.client() as admin:
-        waiting = admin.llen("app")
-    with CeleryApplication({"BROKER_URL": url, "REDIS_URL": url}, worker=False) as application:
-        answer = application.run(
-            "from application import app\n"
-            f"found = app.send_task('chorale.retrieve', args=[{request!r}]).get(timeout=30)"
-        )
-    assert (answer["status"], answer["questions"][0]["hits"][0]["document_id"]) == ("complete", "repairs")
-    with secured.client() as admin:
-        until(lambda: admin.llen("app") > waiting)
-    assert secured.denied() == []
-
-
 def test_a_caller_that_hands_in_documents_is_told_that_it_may_not(
     running: RolesPipeline, secured: SecuredRedis, caller: Chorale
 ) -> None:
@@ -232,11 +208,17 @@ def test_workers_obey_no_command_of_anybody(
     assert [name for name, process in running.processes.items() if process.poll() is not None] == []
 
 
-@pytest.mark.parametrize("role", ["caller", "writer"])
-def test_whoever_asks_may_end_requests_in_every_way_a_caller_does(role: str) -> None:
+@pytest.fixture
+def deserted() -> Iterator[SecuredRedis]:
+    """A server without workers, which would take a message before the test does."""
     needs_tls()
-    # A server of its own: nobody works there who would be faster.
-    with SecuredRedis() as server, server.as_role(role) as client, server.client() as admin:
+    with SecuredRedis() as server:
+        yield server
+
+
+@pytest.mark.parametrize("role", ["caller", "writer"])
+def test_whoever_asks_may_end_requests_in_every_way_a_caller_does(deserted: SecuredRedis, role: str) -> None:
+    with deserted.as_role(role) as client, deserted.client() as admin:
         ledger = CallersLedger(client)
         cancelled, follower, failed, refused_one = (make_request("Who pays?", timeout_s=60) for _ in range(4))
         for request in (cancelled, follower, failed):
@@ -248,7 +230,7 @@ def test_whoever_asks_may_end_requests_in_every_way_a_caller_does(role: str) -> 
         admin.hset(f"chorale:followers:{cancelled.request_id}", follower.request_id, "chorale:coalescing:x")
         admin.hset(follower_key, mapping={"state": "following", "leader": cancelled.request_id})
         assert ledger.cancel(cancelled.request_id)
-        with server.as_role("sweeper") as sweeper:
+        with deserted.as_role("sweeper") as sweeper:
             RedisLedger(sweeper).sweep("sweeper")
         assert ledger.state(follower.request_id) == "accepted"
         assert ledger.finish_failed(failed, 0)
@@ -258,18 +240,21 @@ def test_whoever_asks_may_end_requests_in_every_way_a_caller_does(role: str) -> 
         publish_outbox_limit(admin, 1)
         assert ledger.accept(make_request("Who pays?")).state == "refused"
         assert read_outbox_bound(admin).refused == 1
-        assert server.denied() == []
+        assert deserted.denied() == []
 
 
-@pytest.mark.parametrize("right", [f" ~{FOLLOWERS}*", " +hgetall"], ids=["a key", "a command"])
-def test_a_right_that_an_older_acl_file_lacks_is_an_error_and_no_request_that_has_ended(right: str) -> None:
-    needs_tls()
-    with SecuredRedis() as server:
-        request = make_request("Who pays?", timeout_s=60)
-        with server.as_role("worker") as worker:
-            assert CallersLedger(worker).accept(request).is_new
-        server.take_away(right)
-        with server.as_role("worker") as worker, pytest.raises(redis.ResponseError, match=r"can't|NOPERM"):
+def test_a_right_that_an_older_acl_file_lacks_is_an_error_and_no_request_that_has_ended(
+    deserted: SecuredRedis,
+) -> None:
+    request = make_request("Who pays?", timeout_s=60)
+    acl = deserted.folder / "users.acl"
+    whole = acl.read_text()
+    with deserted.as_role("worker") as worker:
+        assert CallersLedger(worker).accept(request).is_new
+    for right in (f" ~{FOLLOWERS}*", " +hgetall"):
+        acl.write_text(whole)
+        deserted.take_away(right)
+        with deserted.as_role("worker") as worker, pytest.raises(redis.ResponseError, match=r"can't|NOPERM"):
             RedisLedger(worker).finish_all([End(request.request_id, '"status":"failed"', False)], by="fusion")
 
 

@@ -1,11 +1,14 @@
-"""What each Redis login may do with each key, as a real server says it (ACL DRYRUN), is the table of docs/security.md."""
+"""What each Redis login may do with each key and channel, by each of its commands and as a real server says it (ACL DRYRUN), is the
+table of docs/security.md."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -16,44 +19,35 @@ from tests.support.servers.redis_server import RedisServer, bundled_redis
 
 DOCUMENT = Path(__file__).parents[2] / "docs/security.md"
 TITLE = "## What each login may do with each key"
-OF_A_GROUP = (
-    *("XREADGROUP GROUP g c STREAMS {} >", "XACK {} g 1-1", "XCLAIM {} g c 0 1-1", "XAUTOCLAIM {} g c 0 0-0"),
-    "XGROUP CREATE {} g 0",
+LETTERS = {"r": {"access"}, "w": {"insert", "update"}, "d": {"delete"}}
+"""The letters of the page, by what the server says that a command does with a key."""
+DELETE_BY_AN_OPTION = {"xadd", "expire", "pexpire"}
+"""The server calls these commands updates.  They delete with `MAXLEN 0` or a time of 0."""
+SCRIPTS = {"eval", "evalsha"}
+"""A script may name any key, and the rules apply to each of its commands."""
+OVERWRITES = {"OW", "variable_flags"}
+"""Marks of commands that write to a key of any type."""
+KNOWN = (
+    "celery-task-meta-<id>",
+    "celery-taskset-meta-<id>",
+    "/0.celeryev/worker.heartbeat",
+    "/0.celery.pidbox",
 )
-"""An entry that one consumer of a group takes is kept from the others."""
-COMMANDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "string": {
-        "r": ("GET {}", "MGET {}"),
-        "w": ("SET {} x", "SETEX {} 9 x", "INCR {}", "INCRBY {} 9", "APPEND {} x"),
-        "d": ("GETDEL {}",),
-    },
-    "hash": {
-        "r": ("HGET {} x", "HGETALL {}", "HMGET {} x"),
-        "w": ("HSET {} x y", "HSETNX {} x y", "HINCRBY {} x 9"),
-        "d": ("HDEL {} x",),
-    },
-    "list": {
-        "r": ("LRANGE {} 0 -1", "LINDEX {} 0"),
-        "w": ("LPUSH {} x", "RPUSH {} x", "LSET {} 0 x"),
-        "d": ("BLPOP {} 1", "BRPOP {} 1", "RPOP {}", "LREM {} 1 x", "LTRIM {} 1 2"),
-    },
-    "sorted set": {
-        "r": ("ZRANGE {} 0 -1", "ZRANGEBYSCORE {} 0 9", "ZSCORE {} x"),
-        "w": ("ZADD {} 1 x", "ZINCRBY {} 1 x"),
-        "d": ("ZREM {} x", "ZREMRANGEBYSCORE {} 0 9"),
-    },
-    "set": {"r": ("SMEMBERS {}", "SISMEMBER {} x"), "w": ("SADD {} x",), "d": ("SREM {} x", "SPOP {}")},
-    "stream": {
-        "r": ("XRANGE {} - +", "XREAD STREAMS {} 0"),
-        "w": ("XADD {} * x y",),
-        "d": ("XDEL {} 1-1", "XTRIM {} MAXLEN 0", "XADD {} MAXLEN 0 * x y", *OF_A_GROUP),
-    },
+PATTERNS = ("celery-task-meta-*", "celery-taskset-meta-*", "/0.celeryev/*", "*")
+CHANNELS = {f"channel `{channel}`": {"subscribe": "r", "publish": "w"} for channel in KNOWN} | {
+    f"channels `{pattern}`": {"psubscribe": "r"} for pattern in PATTERNS
 }
-"""The commands that read a key, write to it, and delete from it, by the type of the key.  Commands that return a length alone, which callers
-need of the outbox, are not among them."""
-OF_EVERY_TYPE = ("DEL {}", "UNLINK {}", "EXPIRE {} 0", "PEXPIRE {} 0", "RENAME {} {}")
+"""The commands that listen to a channel or publish on it."""
+DANGEROUS: Mapping[str, set[str]] = {
+    **{login: {"info|memory"} for login in ("caller", "application", "writer", "http")},
+    "flower": {"info"},
+    "operator": {"info", "bgrewriteaof"},
+}
+"""The commands in the category @dangerous that the logins have."""
 QUEUES = ("chorale.retrieve", "chorale.bm25", "chorale.fusion", "chorale.bulk", "chorale.index", "app")
 """`app` is a queue of CHORALE_ON_END_QUEUES."""
+TYPES = {"@string", "@hash", "@list", "@sortedset", "@set", "@stream"}
+LOGINS = [name for name in ROLES if name != "admin"]
 OUTSIDE = ("caller", "application", "writer", "http", "flower")
 """The logins of others than workers, sweeper and operator."""
 TO_WRITE = {
@@ -65,7 +59,7 @@ TO_WRITE = {
     ),
     *("chorale:moments", "chorale:outbox", "chorale:outbox:refused"),
     *("chorale:job:commands", "chorale:job:reply:<caller>", "chorale:handed_in", "chorale:not_done:<ns>"),
-    *("chorale:rules", "chorale:rate:<key>", "chorale:session:<hash>"),
+    *("chorale:rules", "chorale:rate:<key>"),
     *("chorale.retrieve", "chorale.index", "app"),
 }
 """The keys that these logins may write: requests, what callers hand in, and the keys of the HTTP API."""
@@ -91,47 +85,88 @@ def admin(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         try:
             # Without a login it may only be pinged.
             server.start()
-            with server.client(username="admin", password="correct-horse-battery") as client:
+            with server.client(
+                username="admin", password="correct-horse-battery", decode_responses=True
+            ) as client:
                 yield client
         finally:
             server.close()
 
 
-def may(admin: redis.Redis, login: str, command: str, key: str) -> bool:
-    words = [key if word == "{}" else word for word in command.split()]
-    return bool(admin.execute_command("ACL", "DRYRUN", login, *words) == b"OK")
+def commands(admin: redis.Redis, login: str) -> dict[str, Any]:
+    """The commands that a login may call, each with the server's description."""
+    names = sorted({*re.findall(r"\+([a-z0-9|-]+)", str(admin.acl_getuser(login)))})
+    # Some servers describe `info|memory` under its first word alone.
+    known = admin.execute_command("COMMAND INFO", *names)
+    of_first_words = admin.execute_command("COMMAND INFO", *(name.partition("|")[0] for name in names))
+    return {name: one or other for name, one, other in zip(names, known, of_first_words, strict=True)}
 
 
-def rights(admin: redis.Redis, login: str, key: str, kind: str) -> str:
-    """Some of the letters `rwd`; what stands in angle brackets is any text."""
-    key = re.sub("<.*?>", "x", key)
-    commands = {**COMMANDS[kind], "d": (*COMMANDS[kind]["d"], *OF_EVERY_TYPE)}
-    return "".join(
-        letter for letter, those in commands.items() if any(may(admin, login, one, key) for one in those)
-    )
+def words(name: str, about: Any, key: str) -> list[str]:
+    """A call of the command on this key, with as many words as the server says that it needs."""
+    parts = name.split("|")
+    said = [*parts, *[key] * 9][: max(abs(about[1]), len(parts))]
+    for found in about[8]:
+        begin = found["begin_search"]["spec"]
+        if "keyword" in begin:  # STREAMS
+            said[begin["startfrom"]] = begin["keyword"]
+    return said
 
 
-def table(admin: redis.Redis) -> list[str]:
-    logins = [name for name in ROLES if name != "admin"]
-    head = ["| key | " + " | ".join(f"`{name}`" for name in logins) + " |", "|---" * (len(logins) + 1) + "|"]
-    return head + [
-        f"| `{key}` | " + " | ".join(rights(admin, login, key, kind) or "–" for login in logins) + " |"
-        for key, kind in types().items()
-    ]
+def letters(name: str, about: Any, kind: str) -> set[str]:
+    """What a command does with a key of this type."""
+    does = {flag for found in about[8] for flag in found["flags"]}
+    of_types = TYPES & {*about[6]}
+    if of_types and f"@{kind.replace(' ', '')}" not in of_types and not does & OVERWRITES:
+        return set()
+    found = {letter for letter, flags in LETTERS.items() if flags & does}
+    return found | {"d"} if name in DELETE_BY_AN_OPTION else found
 
 
-def test_the_table_of_the_page_is_what_the_server_allows(admin: redis.Redis) -> None:
+@pytest.fixture(scope="module")
+def rights(admin: redis.Redis) -> Mapping[tuple[str, str], set[str]]:
+    """The letters of each key or channel, as the page writes it, and login.  Text in angle brackets stands for any text."""
+    asked = []
+    for login in LOGINS:
+        may = commands(admin, login)
+        dangerous = {name for name, about in may.items() if "@dangerous" in about[6]}
+        assert dangerous == DANGEROUS.get(login, set())
+        # No command copies or moves one key to another.
+        assert [name for name, about in may.items() if len(about[8]) > 1] == []
+        for key, kind in types().items():
+            asked += [
+                (f"`{key}`", login, found, words(name, about, re.sub("<.*?>", "x", key)))
+                for name, about in may.items()
+                if name not in SCRIPTS and (found := letters(name, about, kind))
+            ]
+        for channel, does in CHANNELS.items():
+            name = re.sub("<.*?>", "x", channel.split("`")[1])
+            asked += [
+                (channel, login, {found}, [command, name, *["x"] * (command == "publish")])
+                for command, found in does.items()
+            ]
+    with admin.pipeline(transaction=False) as trip:
+        for _, login, _, command in asked:
+            trip.execute_command("ACL DRYRUN", login, *command)
+        said = trip.execute()
+    allowed = defaultdict[tuple[str, str], set[str]](set)
+    for (key, login, found, _), answer in zip(asked, said, strict=True):
+        allowed[key, login] |= found if answer == "OK" else set()
+    return allowed
+
+
+def test_the_table_of_the_page_is_what_the_server_allows(rights: Mapping[tuple[str, str], set[str]]) -> None:
     section = DOCUMENT.read_text().partition(TITLE)[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    allowed = table(admin)
-    assert lines == allowed, "\n".join(allowed)
+    rows = [
+        [key, *("".join(sorted(rights[key, login], key="rwd".index)) or "–" for login in LOGINS)]
+        for key in (*(f"`{key}`" for key in types()), *CHANNELS)
+    ]
+    head = ["key or channel", *(f"`{login}`" for login in LOGINS)]
+    allowed = [f"| {' | '.join(row)} |" for row in (head, *rows)]
+    allowed.insert(1, "|---" * len(head) + "|")
+    assert [line for line in section.splitlines() if line.startswith("|")] == allowed, "\n".join(allowed)
 
 
-def test_only_the_service_writes_what_the_service_owns(admin: redis.Redis) -> None:
-    writable = {
-        key
-        for key, kind in types().items()
-        for login in OUTSIDE
-        if {*"wd"} & {*rights(admin, login, key, kind)}
-    }
-    assert writable == TO_WRITE
+def test_only_the_service_writes_what_the_service_owns(rights: Mapping[tuple[str, str], set[str]]) -> None:
+    writable = {key for (key, login), found in rights.items() if login in OUTSIDE and found & {*"wd"}}
+    assert writable == {f"`{key}`" for key in TO_WRITE} | {f"channel `{channel}`" for channel in KNOWN}

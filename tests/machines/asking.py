@@ -56,11 +56,11 @@ def waited_ns() -> dict[str, int]:
     return waited
 
 
-def ask(client: Chorale, number: int, timeout_s: float) -> Asked:
-    begun_s, before_ns = time.monotonic(), waited_ns()
+def ask(client: Chorale, number: int, timeout_s: float, namespace: str = NAMESPACE) -> Asked:
+    before_ns, begun_s = waited_ns(), time.monotonic()
     try:
         question = f"Who pays for repair {number}?"
-        answer = client.retrieve(question, namespace=NAMESPACE, timeout_s=timeout_s, cache="bypass")
+        answer = client.retrieve(question, namespace=namespace, timeout_s=timeout_s, cache="bypass")
         outcome, detail = (
             str(answer.status),
             " ".join(f"{one.where}: {one.reason}" for one in answer.degraded),

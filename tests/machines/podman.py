@@ -9,10 +9,12 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Self
 
 from tests.support.servers.services import missing
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = "podman crun netavark aardvark-dns iptables catatonit mmdebstrap"
@@ -121,6 +123,32 @@ class Podman:
             profile,
         ]
         return self.inside(*call, *words)
+
+    def docker_compose(self, compose: str, *words: str, profile: str) -> tuple[int, str]:
+        """The exit code of Docker's own Compose, a program, and what it says of errors; podman takes the place of Docker.
+
+        As Docker would, this runs the health checks of all containers until the program ends.
+        """
+        socket = self.folder / "run" / "docker.sock"
+        environment = {**self._environment(), "DOCKER_HOST": f"unix://{socket}"}
+        serve = self.entered("podman", "system", "service", "--time=0", environment["DOCKER_HOST"])
+        call = self.entered(compose, "--progress=quiet", "--profile", profile, *words)
+        socket.unlink(missing_ok=True)  # of a run that was killed
+        service = subprocess.Popen(serve, env=environment, stderr=subprocess.DEVNULL)
+        try:
+            until(socket.exists)
+            with subprocess.Popen(
+                call, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            ) as program:
+                while program.poll() is None:
+                    for name in self("ps", "--format={{.Names}}").split():
+                        self.is_healthy(name)
+                    time.sleep(1)
+                assert program.stdout is not None
+                return program.returncode, program.stdout.read()
+        finally:
+            service.terminate()
+            service.wait()
 
     def is_healthy(self, container: str) -> bool:
         """Runs the container's health check, which systemd would do now and then."""

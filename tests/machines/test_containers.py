@@ -17,6 +17,7 @@ from tests.machines.asking import NAMESPACE
 from tests.machines.caller import ANSWERS, Caller
 from tests.machines.images import CHORALE, POSTGRESQL, REDIS, build_all, build_second
 from tests.machines.podman import ROOT, Podman
+from tests.support.servers.services import offered
 from tests.support.waiting import until
 
 LIMIT_S = 300.0
@@ -111,6 +112,29 @@ def test_the_profile_small_is_one_container_that_answers(podman: Podman) -> None
         podman.compose("down", "--volumes", profile="small")
 
 
+def says_wrong_password(podman: Podman, name: str) -> bool:
+    """Whether this container's health does, by the command of docs/operate.md."""
+    return "password authentication failed" in podman("inspect", "--format={{json .State.Health}}", name)
+
+
+def test_up_wait_of_dockers_compose_fails_with_a_wrong_password_and_ends_with_the_right_one(
+    podman: Podman,
+) -> None:
+    program = offered("compose", "CHORALE_TEST_COMPOSE names Docker's own `docker-compose`")
+    right, up = podman.dotenv, ("up", "--detach", "--no-build", "--wait")
+    try:
+        assert podman.docker_compose(program, *up, "redis", "postgresql", profile="postgresql") == (0, "")
+        podman.dotenv = {**right, "POSTGRES_PASSWORD": "wrong"}  # the database keeps its first password
+        code, said = podman.docker_compose(program, *up, "retrieve", profile="postgresql")
+        assert (code, said) == (1, "container chorale-retrieve-1 is unhealthy\n")
+        assert says_wrong_password(podman, "chorale-retrieve-1")
+        podman.dotenv = right
+        assert podman.docker_compose(program, *up, "retrieve", profile="postgresql") == (0, "")
+    finally:
+        podman.dotenv = right
+        podman.docker_compose(program, "down", "--volumes", profile="postgresql")
+
+
 @pytest.fixture(scope="module")
 def whole(podman: Podman) -> Iterator[Podman]:
     """All services of the profile `postgresql`, healthy, with documents."""
@@ -145,17 +169,42 @@ def test_every_service_becomes_healthy_and_documents_are_indexed_and_searched(wh
     assert "nothing to mend" in operator(whole, "doctor")
 
 
-def recreate(podman: Podman, service: str) -> None:
+def replace(podman: Podman, service: str) -> None:
     podman.compose(
         "up", "--detach", "--no-build", "--no-deps", "--force-recreate", service, profile="postgresql"
     )
+
+
+def recreate(podman: Podman, service: str) -> None:
+    replace(podman, service)
     until(lambda: podman.is_healthy(container(service)), LIMIT_S)
+
+
+def test_a_service_with_a_wrong_password_does_not_become_healthy_and_its_health_names_the_password(
+    whole: Podman,
+) -> None:
+    """`docker compose up --wait` waits for this health, and fails without it."""
+    right = whole.dotenv
+    whole.dotenv = {**right, "POSTGRES_PASSWORD": "wrong"}
+    try:
+        replace(whole, "retrieve")
+
+        def says_why() -> bool:
+            if whole.is_healthy(container("retrieve")):
+                return False  # the worker before this one has said so
+            return says_wrong_password(whole, container("retrieve"))
+
+        until(says_why, LIMIT_S)
+    finally:
+        whole.dotenv = right
+        recreate(whole, "retrieve")
 
 
 def test_a_killed_container_costs_no_answer_and_comes_back(whole: Podman) -> None:
     # podman-compose writes `depends_on` as `--requires`: podman then restarts no container while `redis-acl`, which has ended, is down.
     recreate(whole, "bm25")
     with Caller(whole.entered(), redis_url(), per_second=4, limits_s=[10]) as caller:
+        until(lambda: caller.has_printed(10), LIMIT_S)
         first = whole("inspect", "--format={{.State.Pid}}", container("bm25")).strip()
         whole.inside("kill", "-KILL", first)
         until(
@@ -164,7 +213,7 @@ def test_a_killed_container_costs_no_answer_and_comes_back(whole: Podman) -> Non
             ),
             LIMIT_S,
         )
-        until(lambda: whole.is_healthy(container("bm25")), LIMIT_S)
+        until(lambda: whole.is_healthy(container("bm25")) and caller.has_printed(40), LIMIT_S)
     assert caller.outcomes().keys() <= ANSWERS, caller.outcomes()
     assert {one.detail.partition(":")[0] for one in caller.asked} <= {"", "search.bm25"}
     print(caller.lateness())
@@ -176,6 +225,7 @@ def test_an_update_to_a_second_image_fails_no_request(whole: Podman) -> None:
     build_second(whole)
     whole("tag", CHORALE, "chorale:latest")
     with Caller(whole.entered(), redis_url(), per_second=4, limits_s=[60]) as caller:
+        until(lambda: caller.has_printed(1), LIMIT_S)
         for name in OURS:
             recreate(whole, name)
             assert whole("exec", container(name), "printenv", "SECOND_IMAGE") == "yes\n"

@@ -331,7 +331,7 @@ return TICK_EVERY_S""",
     Mutant(
         "Statements",
         "a statement that writes is taken for one that reads",
-        "models/cypher.py",
+        "models/declarations/cypher.py",
         "writing_word",
         "return None",
         (
@@ -377,6 +377,17 @@ return TICK_EVERY_S""",
 yield self._cells[name], _named(request, name), self._attempt(name, -inf)""",
         (
             "tests/unit/client/test_cells.py::test_a_request_that_a_cell_refuses_goes_to_the_next_one_in_the_time_that_is_left",
+        ),
+    ),
+    Mutant(
+        "Cells",
+        "a lost cell counts no call of a key",
+        "client/chorale_client/cells.py",
+        "Placement.attempts",
+        """name = self._order_of(hashed_text)[0]
+yield name, self._cells[name], self._attempt(name, -inf)""",
+        (
+            "tests/integration/api/test_cells.py::test_a_lost_cell_costs_the_limit_of_a_key_at_most_one_window",
         ),
     ),
     Mutant(

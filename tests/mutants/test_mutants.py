@@ -11,7 +11,7 @@ import pytest
 from tests.mutants import MUTANTS
 from tests.mutants.breaking import Mutant, Outcome, running
 
-pytestmark = pytest.mark.limit_s(400)
+pytestmark = [pytest.mark.long, pytest.mark.limit_s(400)]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from models.extensions import BranchKind
+from models.declarations.extensions import BranchKind
 from models.hits import Hit, Ranking
 from tasks.branches.branch_task import BranchTask
 from tests.support.pipelines import kinds

@@ -13,7 +13,7 @@ from redis import Redis
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from models.audit_tables import HitRow, QuestionRow, RequestRow
+from models.tables.audit import HitRow, QuestionRow, RequestRow
 from tests.soak.questions import PREFIX, Question, wrong
 
 

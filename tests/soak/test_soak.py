@@ -1,4 +1,4 @@
-"""A thousand requests under the adversary; `make soak` runs as many as wanted."""
+"""Hundreds of requests under the adversary; `make soak` runs as many as wanted."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from tests.soak.soak import soak
 
 
 @pytest.mark.limit_s(600)
-def test_a_thousand_requests_under_attack_each_end_once_and_correctly() -> None:
-    found = soak(1_000, seed=1)
+@pytest.mark.parametrize("requests", [300, pytest.param(1_000, marks=pytest.mark.long)])
+def test_requests_under_attack_each_end_once_and_correctly(requests: int) -> None:
+    found = soak(requests, seed=1)
 
     assert found.complaints == []
-    assert found.tally.ended == found.tally.requests > 950, "only who was killed before asking is not counted"
+    assert found.tally.ended == found.tally.requests
+    assert found.tally.requests > 0.95 * requests, "only who was killed before asking is not counted"
     assert found.tally.statuses["complete"] > 0
     assert found.tally.statuses["degraded"] > 0
 

@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 import typer
 
+import tests.support.models.shared_model  # noqa: F401  # the commands of this process have one model
 from cli.app import app, run
 
 ROOT = Path(__file__).parents[2]

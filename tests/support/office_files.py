@@ -1,28 +1,12 @@
-"""Reading Office files in tests: what is in one, and files that are made or changed."""
+"""Office files that tests make or change."""
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from openpyxl import Workbook
 from openpyxl.worksheet.worksheet import Worksheet
-
-from ingest.raw_documents import RawDocument, ReadLimits, Skipped
-from ingest.read import read_documents
-
-
-def document_of(path: Path, fields: Mapping[str, str] | None = None) -> RawDocument:
-    (document,) = read_documents([path], source="s", fields=fields)
-    assert isinstance(document, RawDocument)
-    return document
-
-
-def skipped(path: Path, limits: ReadLimits | None = None) -> Skipped:
-    (only,) = read_documents([path], source="s", limits=limits)
-    assert isinstance(only, Skipped)
-    return only
 
 
 def filled(*rows: list[object]) -> tuple[Workbook, Worksheet]:

@@ -16,11 +16,7 @@ from tests.support.code_blocks import ROOT, CodeBlock, code_blocks
 from tests.support.pipelines.forked_children import forked_command
 from tests.support.waiting import until
 
-_FORKING = (
-    f"env PYTHONPATH={ROOT}:{ROOT}/client {sys.executable} -m tests.support.pipelines.forked_children cli"
-)
-"""`chorale` whose workers are forks (`tests/support/pipelines/forked_children.py`)."""
-
+_CHORALE = f"env PYTHONPATH={ROOT}:{ROOT}/client {sys.executable} -m cli"
 _NAMED = re.compile(r"# (\w+\.py)\n")
 _OF_A_CLONE = re.compile(r"^(?:make|git) .*$", re.MULTILINE)
 
@@ -60,13 +56,11 @@ class Desk:
         }
         return {**others, "HOME": str(self.folder)}
 
-    def type(
-        self, blocks: Sequence[CodeBlock], *, first: str = "", timeout_s: float = 240, forks: bool = True
-    ) -> str:
+    def type(self, blocks: Sequence[CodeBlock], *, first: str = "", timeout_s: float = 240) -> str:
         """What one terminal prints; fails with it where a command fails.
 
-        A Python block that begins with a file's name becomes that file, any other one is run in its place.  `forks`: the calls of
-        `chorale` are forks of a process that has imported the product, which is sooner.
+        A Python block that begins with a file's name becomes that file, any other one is run in its place.  The calls of `chorale`
+        are forks of a process that has imported the product.
         """
         script = [first]
         for block in blocks:
@@ -77,8 +71,7 @@ class Desk:
             else:
                 script.append(f"python - <<'END'\n{block.code}END")
         with forked_command("cli") as chorale:
-            if forks:
-                script.insert(0, f'chorale() {{ {chorale} "$@"; }}')
+            script.insert(0, f'chorale() {{ {chorale} "$@"; }}')
             done = subprocess.run(
                 ["bash", "-e", "-c", "\n".join(script)],
                 cwd=self.folder,
@@ -96,7 +89,7 @@ class Desk:
         """Types blocks, the last of which is `chorale up`; Ctrl-C ends it with the `with` block."""
         script = "\n".join(_shell(block) for block in blocks)
         script = re.sub(
-            r"^chorale up([^#\n]*)", rf"exec {_FORKING} up\1{options}", script, flags=re.MULTILINE
+            r"^chorale up([^#\n]*)", rf"exec {_CHORALE} up\1{options}", script, flags=re.MULTILINE
         )
         printed = self.folder / "up.txt"
         with printed.open("w") as out:

@@ -8,11 +8,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+SOONEST_S, LATEST_S = 0.01, 0.1
+"""The pauses between two looks at a condition.  They grow with the time that the test has waited."""
+
 
 def until(so: Callable[[], T], limit_s: float = 30) -> T:
     """Returns the value of `so()` once it is true; fails if it never is."""
-    give_up = time.monotonic() + limit_s
+    begun = time.monotonic()
     while not (said := so()):
-        assert time.monotonic() < give_up, f"it never was so: {said!r}"
-        time.sleep(0.01)
+        waited_s = time.monotonic() - begun
+        assert waited_s < limit_s, f"it never was so: {said!r}"
+        time.sleep(min(LATEST_S, SOONEST_S + waited_s / 100))
     return said

@@ -76,9 +76,9 @@ class Announcements:
         """The channels for which SUBSCRIBE was sent on this connection."""
         self._is_ready = False
         """Whether the connection is open."""
-        self._asked_at_s: float | None = None
+        self._sent_at_s: float | None = None
         """When the oldest command without a reply was sent."""
-        self._heard_at_s = 0.0
+        self._received_at_s = 0.0
         self._watching: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -140,19 +140,19 @@ class Announcements:
             self._watching = None
 
     async def _check(self) -> None:
-        silent_s = idle.now_s() - self._heard_at_s
-        unanswered_s = asyncio.get_running_loop().time() - (self._asked_at_s or math.inf)
+        silent_s = idle.now_s() - self._received_at_s
+        unanswered_s = asyncio.get_running_loop().time() - (self._sent_at_s or math.inf)
         try:
             if unanswered_s > idle.ANSWERS_WITHIN_S:
                 await self._connection.disconnect(nowait=True)
-            elif silent_s > idle.IDLE_S and self._asked_at_s is None:
+            elif silent_s > idle.IDLE_S and self._sent_at_s is None:
                 await self._ask([("PING",)])
         except (RedisError, OSError):
             await self._connection.disconnect(nowait=True)  # the reading task connects again
 
     async def _ask(self, commands: Sequence[tuple[Any, ...]]) -> None:
-        if self._asked_at_s is None:
-            self._asked_at_s = asyncio.get_running_loop().time()
+        if self._sent_at_s is None:
+            self._sent_at_s = asyncio.get_running_loop().time()
         packed = self._connection.pack_commands(commands)
         await self._connection.send_packed_command(packed, check_health=False)
 
@@ -185,7 +185,7 @@ class Announcements:
                     await self._connection.disconnect(nowait=True)
                     self._requested.clear()
                     self._subscribed.clear()
-                    self._asked_at_s = None
+                    self._sent_at_s = None
                     for listener in itertools.chain(*self._listeners.values()):
                         listener.is_lost = True
                     await asyncio.sleep(RECONNECT_S)
@@ -193,7 +193,7 @@ class Announcements:
             self._reading = None
 
     def _receive(self, message: Sequence[Any]) -> None:
-        self._heard_at_s, self._asked_at_s = idle.now_s(), None
+        self._received_at_s, self._sent_at_s = idle.now_s(), None
         if isinstance(message, bytes) or len(message) == 2:
             return  # the answer to PING
         kind, channel, data = message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -31,6 +31,7 @@ from chorale_client.client import (
     RequestHandle,
 )
 from chorale_client.connections.failover import follow_primary
+from chorale_client.connections.greeting import LOGIN_ALONE
 from chorale_client.connections.idle import keep_alive
 from chorale_client.connections.urls import address_of
 from chorale_client.default_timeout import DefaultTimes
@@ -41,7 +42,7 @@ from chorale_client.keys import result_key
 from chorale_client.ledger import GRACE_S, Accepted
 from chorale_client.request import Request
 from chorale_client.request_factory import Questions, RequestOptions, make_request
-from chorale_client.sans_io import PASSING, Exchange, read_answer, unavailable
+from chorale_client.sans_io import TRANSIENT, Exchange, read_answer, unavailable
 from chorale_client.tenants import Namespace
 from chorale_client.wire_names import Status
 
@@ -76,7 +77,7 @@ class AsyncChorale:
             socket_timeout=socket_timeout_s,
             socket_connect_timeout=socket_timeout_s,
             retry=Retry(NoBackoff(), 0),
-            protocol=2,
+            **LOGIN_ALONE,
             **keep_alive(url),
         )
         follow_primary(pool)
@@ -226,9 +227,11 @@ class AsyncChorale:
         """As `Chorale.delete_namespace`."""
         return await self._in_a_thread(self._blocking.delete_namespace, namespace, tenant=tenant)
 
-    async def namespaces(self) -> Sequence[Namespace]:
+    async def namespaces(
+        self, *, after: str = "", limit: int = 1_000, names: Collection[str] | None = None
+    ) -> Sequence[Namespace]:
         """As `Chorale.namespaces`."""
-        return await self._in_a_thread(self._blocking.namespaces)
+        return await self._in_a_thread(self._blocking.namespaces, after=after, limit=limit, names=names)
 
     async def wait_visible(self, ticket: str, *, wait_s: float = 30) -> Indexed:
         """As `Chorale.wait_visible`."""
@@ -243,7 +246,7 @@ class AsyncChorale:
     async def _enqueue(
         self, request: Request, ends_at_s: float | None = None, *, replicas: int = 0
     ) -> Accepted:
-        message = self._blocking.publisher.message(request.request_id)
+        message = self._blocking.message(request.request_id)
         for attempt in range(1, ATTEMPTS_TO_ACCEPT + 1):
             try:
                 # This time is spent before the request is accepted.
@@ -253,7 +256,7 @@ class AsyncChorale:
                 steps = ledger.accept(request, answer_ttl_ms=self._answer_ttl_ms, **more)
                 accepted = await self._commands.run_exchange(steps, self._cancel_accepted)
                 break
-            except PASSING:
+            except TRANSIENT:
                 if attempt == ATTEMPTS_TO_ACCEPT:
                     raise
         if accepted.is_new and not message:
@@ -286,7 +289,7 @@ class AsyncChorale:
                         result = await self._commands.run_exchange(ledger.result(request_id))
                     if result is not None:
                         return result
-                except PASSING:
+                except TRANSIENT:
                     listener.must_read = True
                     await asyncio.sleep(RECONNECT_S)
         return listener.result
@@ -297,7 +300,9 @@ class AsyncChorale:
             await self._announcements.renew()
             return result
         steps = ledger.finish_failed(request, accepted.accepted_at_ms, answer_ttl_ms=self._answer_ttl_ms)
-        return await self._commands.run_exchange(steps)
+        # Redis has just answered, so the first attempt gets all the time that is left.
+        async with until(math.inf):
+            return await self._commands.run_exchange(steps)
 
     async def with_default_timeout(self, request: Request) -> Request:
         """The request with its configuration's own time limit, if it has none of its own."""

@@ -14,7 +14,7 @@ from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError
 
 from chorale_client.connections import idle
-from chorale_client.sans_io import PASSING, Exchange, RoundTrip, Script
+from chorale_client.sans_io import TRANSIENT, Exchange, RoundTrip, Script
 from chorale_client.scripts import script_text
 
 T = TypeVar("T")
@@ -24,15 +24,15 @@ def checking(kind: Any) -> Any:
     """The class of connections `kind`, which asks an idle server for a sign of life before each command."""
 
     class Checked(kind):  # type: ignore[misc]  # TCP, TLS or unix socket, as the address says
-        _heard_at_s = 0.0
+        _received_at_s = 0.0
 
         async def _connect(self) -> None:
             await super()._connect()
-            self._heard_at_s = idle.now_s()
+            self._received_at_s = idle.now_s()
 
         async def check_health(self) -> None:
             """redis-py calls it before a command is sent."""
-            if idle.now_s() - self._heard_at_s < idle.IDLE_S:
+            if idle.now_s() - self._received_at_s < idle.IDLE_S:
                 return
             try:
                 async with asyncio.timeout(idle.ANSWERS_WITHIN_S):
@@ -44,7 +44,7 @@ def checking(kind: Any) -> Any:
 
         async def read_response(self, *args: Any, **options: Any) -> Any:
             response = await super().read_response(*args, **options)
-            self._heard_at_s = idle.now_s()
+            self._received_at_s = idle.now_s()
             return response
 
     return Checked
@@ -77,7 +77,7 @@ class Commands:
     def __init__(self, client: Redis, *, attempt_s: float) -> None:
         self._client = client
         self._attempt_s = attempt_s
-        self._heard_at_s = -math.inf
+        self._received_at_s = -math.inf
         self._scripts: dict[str, AsyncScript] = {}
         self._under_way: set[asyncio.Task[Any]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -85,7 +85,7 @@ class Commands:
 
     async def connect(self) -> None:
         """Returns when a connection is open."""
-        if idle.now_s() - self._heard_at_s > idle.IDLE_S:
+        if idle.now_s() - self._received_at_s > idle.IDLE_S:
             # The ping runs in a task of its own, since redis-py writes under asyncio.wait_for, which loses cancellations in Python 3.11.
             await self.run_exchange(_ping())
 
@@ -142,9 +142,9 @@ class Commands:
         try:
             async with asyncio.timeout(min(self._attempt_s, half_s)):
                 replies = await self._send_once(trip)
-        except (*PASSING, TimeoutError):
+        except (*TRANSIENT, TimeoutError):
             replies = await self._send_once(trip)
-        self._heard_at_s = idle.now_s()
+        self._received_at_s = idle.now_s()
         return replies
 
     async def _send_once(self, trip: RoundTrip) -> Sequence[Any]:

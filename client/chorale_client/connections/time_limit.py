@@ -92,7 +92,7 @@ def enforce(limit: TimeLimit, client: Redis) -> None:
     class Limited(kind):  # type: ignore[misc]  # TCP, TLS or unix socket, as the address says
         socket_timeout: float | None
         socket_connect_timeout: float | None
-        _heard_at_s = 0.0
+        _received_at_s = 0.0
 
         def _connect(self) -> Any:
             # The socket timeout also limits the TLS handshake.
@@ -102,7 +102,7 @@ def enforce(limit: TimeLimit, client: Redis) -> None:
                 connected = super()._connect()
             finally:
                 self.socket_connect_timeout, self.socket_timeout = timeouts_s
-            self._heard_at_s = idle.now_s()
+            self._received_at_s = idle.now_s()
             return connected
 
         def _tighten(self) -> None:
@@ -111,7 +111,7 @@ def enforce(limit: TimeLimit, client: Redis) -> None:
 
         def check_health(self) -> None:
             """redis-py calls it before a command is sent."""
-            if idle.now_s() - self._heard_at_s < idle.IDLE_S:
+            if idle.now_s() - self._received_at_s < idle.IDLE_S:
                 return
             try:
                 with limit.until(time.monotonic() + idle.ANSWERS_WITHIN_S):
@@ -128,7 +128,7 @@ def enforce(limit: TimeLimit, client: Redis) -> None:
         def read_response(self, *args: Any, **options: Any) -> Any:
             self._tighten()
             response = super().read_response(*args, **options)
-            self._heard_at_s = idle.now_s()
+            self._received_at_s = idle.now_s()
             return response
 
     client.connection_pool.connection_class = Limited

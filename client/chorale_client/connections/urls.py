@@ -78,10 +78,10 @@ def _check_options(url: str) -> None:
             f"the address of Redis: {', '.join(unknown) or 'an option'} is not an option; there are: {', '.join(OPTIONS)}"
         ) from None
     except (ValueError, RedisError) as error:
-        said = (
+        message = (
             "the port is no number; in a user or password write / as %2F" if "Port" in str(error) else error
         )
-        raise ValueError(f"the address of Redis: {said}") from None
+        raise ValueError(f"the address of Redis: {message}") from None
 
 
 CELL = re.compile(r"[a-z0-9]{1,16}")

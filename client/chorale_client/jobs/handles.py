@@ -23,8 +23,8 @@ from chorale_client.service_calls import ServiceCall
 
 PATIENCE_S = 60.0
 """How long a submission, or a reader of results, bridges a sweeper or a database that is away."""
-LOOK_S = 0.2
-LONGEST_LOOK_S = 2.0
+POLL_S = 0.2
+LONGEST_POLL_S = 2.0
 
 Lines = str | PathLike[str] | IO[bytes] | Iterable[str | Mapping[str, Any]]
 
@@ -145,17 +145,17 @@ class Jobs:
 
         `line` of the last one is the next `after`.  With `wait`, goes on until the job has ended.  Raises NoSuchJob.
         """
-        pause_s = LOOK_S
+        pause_s = POLL_S
         while True:
             page = self._call("results", job_id=job_id, after=after, for_s=PATIENCE_S)
             yield from page["lines"]
             if page["lines"]:
-                after, pause_s = page["lines"][-1]["line"], LOOK_S
+                after, pause_s = page["lines"][-1]["line"], POLL_S
             elif page["is_ended"] or not wait:
                 return
             else:
                 time.sleep(pause_s)
-                pause_s = min(LONGEST_LOOK_S, 1.5 * pause_s)
+                pause_s = min(LONGEST_POLL_S, 1.5 * pause_s)
 
     def _sent(self, do: str, **arguments: Any) -> ServiceCall:
         return ServiceCall(self._redis, do, socket_timeout_s=self._socket_timeout_s, **arguments)
@@ -181,7 +181,7 @@ class JobHandle:
     def wait(self, timeout_s: float) -> Job:
         """The job when it has ended.  Raises NotEnded after `timeout_s` seconds."""
         ends_at_s = time.monotonic() + timeout_s
-        pause_s = LOOK_S
+        pause_s = POLL_S
         while not (job := self.get()).is_ended:
             left_s = ends_at_s - time.monotonic()
             if left_s <= 0:
@@ -189,7 +189,7 @@ class JobHandle:
                     f"job {self.job_id} is {job.state}: {job.done:,} of {job.total:,} lines are done"
                 )
             time.sleep(min(pause_s, left_s))
-            pause_s = min(LONGEST_LOOK_S, 1.5 * pause_s)
+            pause_s = min(LONGEST_POLL_S, 1.5 * pause_s)
         return job
 
     def pause(self) -> Job:

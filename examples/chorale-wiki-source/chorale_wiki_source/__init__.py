@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from chorale_wiki_source.folder import WikiFolder
-from models.extensions import BranchKind, GeneratorKind, StoreKind
+from models.declarations.extensions import BranchKind, GeneratorKind, StoreKind
 from models.hits import Ranking
 
 

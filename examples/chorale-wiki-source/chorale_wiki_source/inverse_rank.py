@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.fusion_method import BranchRanking, Method, Worth
+from models.declarations.fusion_method import BranchRanking, Method, Worth
 
 
 def _worths(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from models.batching import in_messages
 from search.engines.elasticsearch.connection import Connection
 from search.engines.elasticsearch.dialect import Request, as_lines
-from search.engines.elasticsearch.failures import PASSING, Busy, TooLarge
+from search.engines.elasticsearch.failures import TRANSIENT, Busy, TooLarge
 
 _MESSAGE_ACTIONS = 500
 _MESSAGE_BYTES = 8_000_000
@@ -23,28 +24,21 @@ Action = dict[str, Any]
 def send(connection: Connection, actions: Iterable[Action]) -> dict[str, str]:
     """The reason for each refused action, by its `_id`; raises a store's failure if a message fails."""
     refused: dict[str, str] = {}
-    for message in _messages(actions):
-        refused |= _sent(connection, message)
+    lines = ((action["_id"], _lines(action)) for action in actions)
+    for message in in_messages(
+        lines, lambda one: len(one[1]), most=_MESSAGE_ACTIONS, most_bytes=_MESSAGE_BYTES
+    ):
+        refused |= _sent(connection, dict(message))
     return refused
 
 
-def _messages(actions: Iterable[Action]) -> Iterator[dict[str, bytes]]:
-    """The lines of each action, by its `_id`."""
-    message: dict[str, bytes] = {}
-    size = 0
-    for action in actions:
-        head = {action["_op_type"]: {"_index": action["_index"], "_id": action["_id"]}}
-        lines = as_lines([head, action["_source"]] if "_source" in action else [head])
-        if message and (len(message) == _MESSAGE_ACTIONS or size + len(lines) > _MESSAGE_BYTES):
-            yield message
-            message, size = {}, 0
-        message[action["_id"]] = lines
-        size += len(lines)
-    if message:
-        yield message
+def _lines(action: Action) -> bytes:
+    head = {action["_op_type"]: {"_index": action["_index"], "_id": action["_id"]}}
+    return as_lines([head, action["_source"]] if "_source" in action else [head])
 
 
 def _sent(connection: Connection, message: dict[str, bytes]) -> dict[str, str]:
+    """`message` has the lines of each action, by its `_id`."""
     refused: dict[str, str] = {}
     for pause_s in (*_PAUSES_S, None):
         try:
@@ -54,11 +48,11 @@ def _sent(connection: Connection, message: dict[str, bytes]) -> dict[str, str]:
         except Busy:
             if pause_s is None:
                 raise
-            failed = {key: {"status": min(PASSING)} for key in message}
+            failed = {key: {"status": min(TRANSIENT)} for key in message}
         if pause_s is None:
             return refused | {key: _reason(outcome) for key, outcome in failed.items()}
         refused |= {
-            key: _reason(outcome) for key, outcome in failed.items() if outcome["status"] not in PASSING
+            key: _reason(outcome) for key, outcome in failed.items() if outcome["status"] not in TRANSIENT
         }
         message = {key: message[key] for key in failed if key not in refused}
         if not message:

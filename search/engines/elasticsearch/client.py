@@ -18,19 +18,19 @@ from elastic_transport import (
 from elasticsearch import ApiError, Elasticsearch, UnsupportedProductError
 from urllib3.exceptions import EmptyPoolError
 
-from models.endpoints import ElasticsearchEndpoint
+from models.declarations.engines import ElasticsearchEndpoint
 from models.errors import StoreUnavailable
+from search.deadline import no_connection
 from search.engines.elasticsearch.dialect import Dialect, Request
 from search.engines.elasticsearch.failures import (
     Server,
-    all_busy,
     failure,
     no_json,
     no_tls,
-    not_asked,
     silent,
     stranger,
     unreachable,
+    unsent,
 )
 from search.engines.elasticsearch.filter_conditions import Clause
 from search.engines.elasticsearch.timed_pool import TimedPool
@@ -121,11 +121,11 @@ def _translated(server: Server) -> Iterator[None]:
         raise no_tls(server, error) from error
     except NoConnection as error:
         if any(isinstance(one, EmptyPoolError) for one in error.errors):
-            raise all_busy(server) from error
+            raise no_connection(server) from error
         raise unreachable(server, error) from error
     except SerializationError as error:
         raise no_json(server) from error
     except TransportError as error:
         raise StoreUnavailable(f"{server}: {str(error)[:200]}") from error
     except Exception as error:
-        raise not_asked(server, error) from None
+        raise unsent(server, error) from None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from models.retries import pauses, retried
-from search.deadline import Deadline
+from search.deadline import Deadline, TimedThreads
 from search.engines.elasticsearch.dialect import Dialect, Request
-from search.engines.elasticsearch.failures import Passing, Server, all_busy, readable
+from search.engines.elasticsearch.failures import Server, Transient, readable
 from search.engines.elasticsearch.index_layout import Layout
+from search.server_store import IndexCall
 
 _PAUSES_S = (0.05, 0.1, 0.2)
 """Waits between the attempts."""
@@ -23,11 +22,11 @@ class Connection:
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect, self.endpoint, self.server = dialect, dialect.endpoint, dialect.server
+        self._threads = TimedThreads(self.endpoint.connections, self.server.product.lower())
 
     def deadline(self, timeout_s: float | None = None) -> Deadline:
-        """`timeout_s` defaults to the limit for a write."""
-        limit_s = self.endpoint.write_timeout_s if timeout_s is None else timeout_s
-        return Deadline(limit_s, str(self.server))
+        """`timeout_s` defaults to the limit for an operation outside of requests."""
+        return Deadline(self.endpoint.timeout_s if timeout_s is None else timeout_s, str(self.server))
 
     def ask(
         self,
@@ -36,42 +35,36 @@ class Connection:
         read: Callable[[Any], Any] = lambda answer: answer,
     ) -> Any:
         """What `read` makes of the answer; retries temporary failures, also those of `read`, until the deadline, by default that of a write."""
-        deadline = deadline or self.deadline()
+        deadline = deadline or self.deadline(self.endpoint.write_timeout_s)
         return retried(
             lambda: self._attempt(request, deadline, read),
-            Passing,
+            Transient,
             pause_s=pauses(*_PAUSES_S),
             for_s=deadline.left_s,
         )
 
     def _attempt(self, request: Request, deadline: Deadline, read: Callable[[Any], Any]) -> Any:
         """Gives up at the deadline, also when a name server is slow or a header arrives in drips."""
-        left_s = deadline.check()
-        answering = self._threads.submit(lambda: self.dialect.send(request, deadline.check()))
-        try:
-            answer = answering.result(left_s)
-        except TimeoutError:
-            has_begun = not answering.cancel()
-            raise deadline.over() if has_begun else all_busy(self.server) from None
+        answer = self._threads.run(lambda: self.dialect.send(request, deadline.check()), deadline)
         with readable(self.server):
             return read(answer)
 
-    @cached_property
-    def _threads(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self.endpoint.connections, thread_name_prefix=self.server.product.lower())
-
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
         self.dialect.close()
 
 
 @dataclass(frozen=True, slots=True)
-class IndexCall:
-    """One call of the store on one index; the deadline holds for all its requests together."""
+class DialectCall(IndexCall):
+    """The deadline holds for all requests of the call together."""
 
     connection: Connection
     layout: Layout
     deadline: Deadline
+
+    @classmethod
+    def on(cls, connection: Connection, layout: Layout, deadline: Deadline) -> DialectCall:
+        return cls(layout.manifest, layout.has_vectors, connection, layout, deadline)
 
     @property
     def server(self) -> Server:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from models.endpoints import ElasticsearchEndpoint
+from models.declarations.engines import ElasticsearchEndpoint
 from search.engines.elasticsearch.failures import Server
 from search.engines.elasticsearch.filter_conditions import Clause
 
@@ -54,7 +54,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def send(self, request: Request, timeout_s: float) -> Any:
-        """The answer, parsed, after one attempt; raises StageFailure, and `Passing` if another attempt may succeed."""
+        """The answer, parsed, after one attempt; raises StageFailure, and `Transient` if another attempt may succeed."""
 
     @abstractmethod
     def close(self) -> None: ...

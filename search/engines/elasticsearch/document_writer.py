@@ -18,9 +18,8 @@ from search.checks import built_differently
 from search.deadline import Deadline
 from search.engines.elasticsearch import lookups
 from search.engines.elasticsearch.bulk_writing import Action, send
-from search.engines.elasticsearch.connection import Connection, IndexCall
+from search.engines.elasticsearch.connection import Connection, DialectCall
 from search.engines.elasticsearch.dialect import Request, as_json
-from search.engines.elasticsearch.failures import MissingIndex
 from search.engines.elasticsearch.index_layout import (
     Layout,
     document_source,
@@ -32,6 +31,7 @@ from search.engines.elasticsearch.index_layout import (
 )
 from search.protocol import Entry, Index
 from search.served_fields import served_fields
+from search.server_store import MissingIndex
 
 
 class DocumentWriter:
@@ -64,7 +64,7 @@ class DocumentWriter:
     def has(self, index: Index) -> bool:
         self._layouts.pop(index.name, None)
         try:
-            self._layout(index, self._connection.deadline(self._connection.endpoint.timeout_s))
+            self._layout(index, self._connection.deadline())
         except MissingIndex:
             return False
         return True
@@ -137,8 +137,9 @@ class DocumentWriter:
         failures = send(self._connection, [_deletion(layout, entry) for entry in stale.values()])
         return refused | {stale[key].document_id: why for key, why in failures.items()}
 
-    def _call(self, layout: Layout) -> IndexCall:
-        return IndexCall(self._connection, layout, self._connection.deadline())
+    def _call(self, layout: Layout) -> DialectCall:
+        limit_s = self._connection.endpoint.write_timeout_s
+        return DialectCall.on(self._connection, layout, self._connection.deadline(limit_s))
 
     def _refresh(self, layout: Layout) -> None:
         self._connection.ask(Request("POST", f"/{quote(layout.index, safe='')}/_refresh"))

@@ -16,8 +16,9 @@ from models.errors import (
     StoreUnavailable,
     Unauthorised,
 )
+from search.server_store import MissingIndex
 
-PASSING = frozenset({429, 502, 503, 504})
+TRANSIENT = frozenset({429, 502, 503, 504})
 """Statuses of a server that is busy or starting."""
 
 _NO_ANALYSER = re.compile(
@@ -43,15 +44,11 @@ class Server:
         return f"{self.product} at {self.address}"
 
 
-class MissingIndex(BadIndex):
-    """The index does not exist (any more)."""
-
-
-class Passing(StoreUnavailable):
+class Transient(StoreUnavailable):
     """May be over in a moment: worth a retry."""
 
 
-class Busy(Passing):
+class Busy(Transient):
     """The server says that it is busy or starting."""
 
 
@@ -88,7 +85,7 @@ def failure(server: Server, status: int, body: Any) -> StageFailure:
             f"the cluster at {server.address} takes no more shards, so no more namespaces: add a node, drop namespaces, or "
             f"raise cluster.max_shards_per_node: {reason}"
         )
-    if status in PASSING:
+    if status in TRANSIENT:
         return Busy(f"{server} is busy or starting ({status}): {reason}")
     if status in (406, 415) or kind == "media_type_header_exception":
         return InvalidAnswer(
@@ -117,10 +114,10 @@ def silent(server: Server) -> StoreTimeout:
     return StoreTimeout(f"{server} did not answer in time")
 
 
-def unreachable(server: Server, error: object) -> Passing:
+def unreachable(server: Server, error: object) -> Transient:
     # A server that requires a client certificate reports its absence only by closing the connection (TLS 1.3).
     declared = "url and client_cert_file" if server.address.startswith("https") else "url"
-    return Passing(
+    return Transient(
         f"{server} cannot be reached ({str(error)[:200]}): start it, or check the store's {declared}"
     )
 
@@ -135,13 +132,9 @@ def no_json(server: Server) -> InvalidAnswer:
     return InvalidAnswer(f"{server} answered with something that is not JSON")
 
 
-def not_asked(server: Server, error: Exception) -> StageFailure:
+def unsent(server: Server, error: Exception) -> StageFailure:
     """The failure without the text of the error, which may quote a header with the key."""
     return StageFailure(f"{server} cannot be asked ({type(error).__name__})")
-
-
-def all_busy(server: Server) -> StoreTimeout:
-    return StoreTimeout(f"no connection to {server} came free in time: raise the store's `connections`")
 
 
 def stranger(server: Server) -> InvalidAnswer:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from models.batching import in_batches
-from search.filters import compile_filters
-from search.protocol import Search
-from search.term_conditions import Conditions, warnings
+from search.term_conditions import Conditions
 
 Clause = dict[str, Any]
 
@@ -23,31 +20,9 @@ _MOST_TERMS = 65_536
 _STATES = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class SearchConditions:
-    """The conditions that a request's filters and exclusions put on each passage."""
-
-    clauses: tuple[Clause, ...] = ()
-    fields: tuple[str, ...] = ()
-    """Nothing matches unless each of these fields is known."""
-    warnings: tuple[str, ...] = ()
-    """Reasons why conditions are invalid; with any warning nothing matches."""
-
-    def around(self, query: Clause) -> Clause:
-        """`query` restricted to passages that meet the conditions; scores stay the same."""
-        return {"bool": {"must": [query], "filter": [*self.clauses]}} if self.clauses else query
-
-
-def conditions(search: Search) -> SearchConditions:
-    """Never raises: invalid conditions are named in `warnings`."""
-    filters = search.filters or {}
-    complaints = warnings(filters, LONGEST_PART)
-    clauses = () if complaints else tuple(CLAUSES.of({field: filters[field]}) for field in filters)
-    if search.only_ids:
-        clauses += ({"bool": {"should": [*_terms("document_id", tuple(search.only_ids))]}},)
-    if search.exclude_ids:
-        clauses += ({"bool": {"must_not": [*_terms("document_id", tuple(search.exclude_ids))]}},)
-    return SearchConditions(clauses, compile_filters(filters).fields, complaints)
+def restricted(query: Clause, clauses: Sequence[Clause]) -> Clause:
+    """`query` for passages that meet the clauses; scores stay the same."""
+    return {"bool": {"must": [query], "filter": [*clauses]}} if clauses else query
 
 
 def _terms(field: str, values: Sequence[str]) -> Iterator[Clause]:
@@ -75,6 +50,8 @@ def _literal(text: str) -> str:
 
 
 CLAUSES = Conditions[Clause](
+    longest_part=LONGEST_PART,
+    of_documents=lambda ids: _some([*_terms("document_id", ids)]),
     has_any=lambda terms: _some([*_terms(FACETS, terms)]),
     has_like=_has_like,
     every=lambda clauses: clauses[0] if len(clauses) == 1 else {"bool": {"filter": [*clauses]}},

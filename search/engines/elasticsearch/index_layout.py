@@ -172,7 +172,7 @@ def layout_from(index: str, mappings: Mapping[str, Any]) -> Layout:
     return Layout(index, manifest, Words(meta["analyser"], manifest), meta["vectors"], meta["shards"])
 
 
-def key_of(document_id: str, passage_id: str = "") -> str:
+def key_of(document_id: str, passage_id: str | None = None) -> str:
     """The id of a passage, or of the record of a document.  Ingestion keeps ids short enough for the server."""
     return f"p:{passage_id}" if passage_id else f"d:{document_id}"
 

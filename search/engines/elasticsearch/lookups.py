@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from models.batching import distinct_in_batches
-from search.engines.elasticsearch.connection import IndexCall
+from search.engines.elasticsearch.connection import DialectCall
 from search.engines.elasticsearch.failures import readable
 from search.engines.elasticsearch.filter_conditions import Clause
 from search.engines.elasticsearch.searching import MOST_HITS, found_in, hits_only, msearch
@@ -16,32 +16,29 @@ from search.protocol import Entry
 _AT_ONCE = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """One entry of an index: a passage, or the record of a document (with an empty passage id)."""
-
+class Stored(NamedTuple):
     document_id: str
-    passage_id: str
+    passage_id: str | None
+    """None for the record of the document."""
     digest: str
 
 
-def entries(call: IndexCall) -> Iterator[Entry]:
+def entries(call: DialectCall) -> Iterator[Entry]:
     with readable(call.server):
-        for fields in _scan(call, {"match_all": {}}, ("document_id", "passage_id", "revision")):
-            passage_id, revision = (fields.get(name, [None])[0] for name in ("passage_id", "revision"))
-            yield Entry(fields["document_id"][0], passage_id, revision)
+        for fields in _scan(call, {"match_all": {}}, Entry._fields):
+            yield Entry(*fields)
 
 
-def stored(call: IndexCall, document_ids: Sequence[str]) -> Iterator[Stored]:
+def stored(call: DialectCall, document_ids: Sequence[str]) -> Iterator[Stored]:
     """All entries of some documents after a refresh, including those that a killed writer left."""
     for part in distinct_in_batches(document_ids, _AT_ONCE):
-        of_documents = {"terms": {"document_id": part}}
-        for fields in _scan(call, of_documents, ("document_id", "passage_id", "digest")):
-            yield Stored(fields["document_id"][0], fields.get("passage_id", [""])[0], fields["digest"][0])
+        yield from (
+            Stored(*fields) for fields in _scan(call, {"terms": {"document_id": part}}, Stored._fields)
+        )
 
 
-def _scan(call: IndexCall, clause: Clause, fields: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """The fields of all matches, page by page, in the order of document and passage ids."""
+def _scan(call: DialectCall, clause: Clause, fields: Sequence[str]) -> Iterator[Sequence[Any]]:
+    """The fields of each match, page by page, in the order of document and passage ids; None for a field that is missing."""
     body: dict[str, Any] = {
         **hits_only(fields),
         "query": {"bool": {"filter": [clause]}},
@@ -50,10 +47,10 @@ def _scan(call: IndexCall, clause: Clause, fields: Sequence[str]) -> Iterator[Ma
     }
     while True:
         # Each page has the time of one call, however many pages there are.
-        call = replace(call, deadline=call.connection.deadline())
+        call = replace(call, deadline=call.connection.deadline(call.connection.endpoint.write_timeout_s))
         hits = found_in(msearch(call, {0: body})[0])
         for hit in hits:
-            yield hit["fields"]
+            yield [hit["fields"].get(name, [None])[0] for name in fields]
         if len(hits) < MOST_HITS:
             return
         body["search_after"] = hits[-1]["sort"]

@@ -8,12 +8,11 @@ from typing import Any
 from models.documents import Matrix
 from models.errors import InvalidAnswer
 from models.hits import Hit, Ranking
-from search.engines.elasticsearch.connection import IndexCall
+from search.engines.elasticsearch.connection import DialectCall
 from search.engines.elasticsearch.dialect import Request, as_lines
-from search.engines.elasticsearch.failures import Passing, failure
-from search.engines.elasticsearch.filter_conditions import CLAUSES, Clause, SearchConditions, conditions
+from search.engines.elasticsearch.failures import Transient, failure
+from search.engines.elasticsearch.filter_conditions import CLAUSES, Clause, restricted
 from search.engines.elasticsearch.index_layout import WHOLE
-from search.filters import unknown_field_warning
 from search.protocol import Search
 from search.ranking_end import (
     COSINE_DECIMALS,
@@ -25,6 +24,7 @@ from search.ranking_end import (
     is_settled,
     with_whole,
 )
+from search.term_conditions import SearchConditions
 
 MOST_HITS = 10_000
 """`index.max_result_window`, and the maximum number of HNSW candidates."""
@@ -41,22 +41,20 @@ _ORDER = [{"_score": "desc"}, {"passage_id": "asc"}]
 Body = dict[str, Any]
 
 
-def search_text(call: IndexCall, texts: Sequence[str], search: Search) -> list[Ranking]:
+def by_text(call: DialectCall, texts: Sequence[str], search: Search) -> list[Ranking]:
     """Two rounds at most: the second collapses each long document that filled the first to one hit.  One more scores whole
     documents."""
-    filters, words, depth = conditions(search), call.layout.words, max(search.depth, LEAST_CANDIDATES)
+    filters, words, depth = CLAUSES.of_search(search), call.layout.words, max(search.depth, LEAST_CANDIDATES)
     size = min(2 * depth, MOST_HITS)
     queries = {n: query for n, text in enumerate(texts) if (query := words.query(text)) is not None}
-    first = {n: _text_body(filters.around(query), size) for n, query in queries.items()}
+    queries = {n: restricted(query, filters.parts) for n, query in queries.items()}
+    first = {n: _text_body(query, size) for n, query in queries.items()}
     found, warnings = first_round(call, first, filters)
     hits = {n: _text_hits(answer) for n, answer in found.items()}
     whole = {n for n, of_question in hits.items() if len(of_question) < size}
     short = [n for n, of_question in hits.items() if n not in whole and count_documents(of_question) < depth]
     if short:
-        collapsed = {
-            n: _text_body(filters.around(queries[n]), depth) | {"collapse": {"field": "document_id"}}
-            for n in short
-        }
+        collapsed = {n: _text_body(queries[n], depth) | {"collapse": {"field": "document_id"}} for n in short}
         for n, answer in msearch(call, collapsed).items():
             hits[n] = list({*hits[n], *_text_hits(answer)})
     candidates = _with_whole(call, texts, {n: cut(of_question, depth) for n, of_question in hits.items()})
@@ -71,7 +69,7 @@ def search_text(call: IndexCall, texts: Sequence[str], search: Search) -> list[R
 
 
 def _with_whole(
-    call: IndexCall, texts: Sequence[str], hits: Mapping[int, Sequence[Hit]]
+    call: DialectCall, texts: Sequence[str], hits: Mapping[int, Sequence[Hit]]
 ) -> dict[int, list[Hit]]:
     """The hits of each question, scored with their whole documents."""
     bodies = {}
@@ -87,8 +85,8 @@ def _with_whole(
     return {n: with_whole(of_question, whole.get(n, {})) for n, of_question in hits.items()}
 
 
-def score_text(
-    call: IndexCall, texts: Sequence[str], passage_ids: Sequence[Sequence[str]]
+def scores(
+    call: DialectCall, texts: Sequence[str], passage_ids: Sequence[Sequence[str]]
 ) -> list[dict[str, float]]:
     """For each text the scores of its passages that have one of its words."""
     bodies = {
@@ -101,9 +99,9 @@ def score_text(
     return [{hit.passage_id: hit.score for hit in scored.get(n, ())} for n in range(len(texts))]
 
 
-def search_vectors(call: IndexCall, vectors: Matrix, search: Search) -> list[Ranking]:
+def by_vectors(call: DialectCall, vectors: Matrix, search: Search) -> list[Ranking]:
     """Asks for more passages (up to MOST_HITS) while a missing one could belong to the ranking."""
-    filters, depth = conditions(search), search.depth
+    filters, depth = CLAUSES.of_search(search), search.depth
     size = min(2 * depth, MOST_HITS)
     bodies = {n: _vector_body(call, vector.tolist(), size, filters) for n, vector in enumerate(vectors)}
     answers, warnings = first_round(call, bodies, filters)
@@ -132,7 +130,7 @@ def search_vectors(call: IndexCall, vectors: Matrix, search: Search) -> list[Ran
     ]
 
 
-def msearch(call: IndexCall, bodies: Mapping[int, Body]) -> dict[int, dict[str, Any]]:
+def msearch(call: DialectCall, bodies: Mapping[int, Body]) -> dict[int, dict[str, Any]]:
     """Complete answers only: a timeout or a lost shard is a failure."""
     if not bodies:
         return {}
@@ -162,7 +160,7 @@ def msearch(call: IndexCall, bodies: Mapping[int, Body]) -> dict[int, dict[str, 
 
 
 def first_round(
-    call: IndexCall, bodies: Mapping[int, Body], filters: SearchConditions
+    call: DialectCall, bodies: Mapping[int, Body], filters: SearchConditions[Clause]
 ) -> tuple[dict[int, dict[str, Any]], tuple[str, ...]]:
     """The answers and warnings; no answers if a condition is invalid or names an unknown field."""
     knows = {
@@ -171,12 +169,7 @@ def first_round(
     }
     # Ask even without terms, to learn whether the namespace exists and knows the fields.
     answers = msearch(call, {**knows, **bodies} or {0: {"size": 0}})
-    unknown = [
-        unknown_field_warning(field)
-        for n, field in enumerate(filters.fields, start=1)
-        if not answers[-n]["hits"]["total"]["value"]
-    ]
-    warnings = (*filters.warnings, *unknown)
+    warnings = filters.warnings(answers[n]["hits"]["total"]["value"] for n in knows)
     return {} if warnings else {n: answers[n] for n in bodies}, warnings
 
 
@@ -184,10 +177,12 @@ def _text_body(query: Clause, size: int) -> Body:
     return {**hits_only(SHOWN), "query": query, "sort": _ORDER, "size": size}
 
 
-def _vector_body(call: IndexCall, vector: list[float], size: int, filters: SearchConditions) -> Body:
+def _vector_body(
+    call: DialectCall, vector: list[float], size: int, filters: SearchConditions[Clause]
+) -> Body:
     dialect = call.connection.dialect
     candidates = min(MOST_HITS, max(2 * size, dialect.endpoint.candidates))
-    nearest = dialect.vector_query(vector, size, candidates, filters.clauses)
+    nearest = dialect.vector_query(vector, size, candidates, filters.parts)
     return {**hits_only(SHOWN), **nearest, "size": size}
 
 
@@ -216,11 +211,11 @@ def hit_of(fields: Mapping[str, list[str]], score: float) -> Hit:
     return Hit(score=score + 0.0, **shown)
 
 
-def _check(call: IndexCall, answer: Mapping[str, Any]) -> None:
+def _check(call: DialectCall, answer: Mapping[str, Any]) -> None:
     if "error" in answer:
         raise failure(call.server, int(answer.get("status", 500)), answer)
     if answer.get("timed_out"):
         raise call.deadline.over()
     if lost := answer.get("_shards", {}).get("failed"):
         reason = str(answer["_shards"].get("failures", ""))[:300]
-        raise Passing(f"{call.server}: {lost} shards did not answer: {reason}")
+        raise Transient(f"{call.server}: {lost} shards did not answer: {reason}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.endpoints import ElasticsearchEndpoint
+from models.declarations.engines import ElasticsearchEndpoint
 from search.engines.elasticsearch.client import ElasticsearchDialect
 from search.engines.elasticsearch.dialect_store import DialectStore
 

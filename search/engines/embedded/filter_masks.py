@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from search.deadline import Deadline
 from search.engines.embedded.passage_rows import Growing, Rows
-from search.filters import CompiledFilters, compile_filters, unknown_field_warning
+from search.filters import CompiledFilters, compile_filters, unknown_field_warnings
 from search.protocol import Search
 
 _KEPT = 64
@@ -66,13 +66,10 @@ class Masks:
             versions = _among(rows, search)
         elif search.filters:
             verdicts = self._judged(rows, compile_filters(search.filters), deadline)
-            fields, size = verdicts.filters.fields, len(versions)
-            unknown = [
-                field
-                for field, has in zip(fields, verdicts.has_field, strict=True)
-                if not np.any(has.view[:size] & versions)
-            ]
-            warnings = verdicts.filters.warnings + tuple(map(unknown_field_warning, unknown))
+            size = len(versions)
+            known = (np.any(has.view[:size] & versions) for has in verdicts.has_field)
+            unknown = unknown_field_warnings(verdicts.filters.fields, known)
+            warnings = verdicts.filters.warnings + unknown
             versions = np.zeros_like(versions) if unknown else versions & verdicts.matches.view[:size]
         if excluded := [
             i for name in search.exclude_ids for i in rows.versions_of.get(name, ()) if i < len(versions)

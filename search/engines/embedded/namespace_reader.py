@@ -19,8 +19,8 @@ from search.engines.embedded.vector_segments import VECTORS, SegmentFiles
 from search.engines.embedded.vector_table import Vectors, VectorTable
 from search.protocol import Search
 
-_LOOKS = 50
-_LOOK_AGAIN_S = 0.002
+_ATTEMPTS = 50
+_RETRY_S = 0.002
 
 _TOUCHED_NEXT = """
     SELECT rid, 1 FROM chorale_passage WHERE namespace_id = ? AND sequence = ?
@@ -86,7 +86,7 @@ class NamespaceReader:
             newest = self._documents.visible(self._namespace)
             if view is not None and view.shows(newest) and _has(view, text, vectors):
                 return view
-            for _ in range(_LOOKS):
+            for _ in range(_ATTEMPTS):
                 try:
                     view = self._caught_up(text, vectors)
                 except BadIndex:
@@ -98,7 +98,7 @@ class NamespaceReader:
                     continue
                 if view.searcher is None or not self._is_ahead(view, view.searcher.passages):
                     break
-                time.sleep(_LOOK_AGAIN_S)
+                time.sleep(_RETRY_S)
             assert view is not None
             self._view = view
             return view

@@ -23,8 +23,7 @@ from models.hits import Ranking
 from search.analysis import indexed_texts, question_terms
 from search.checks import checked_questions
 from search.deadline import Deadline
-from search.documents import lookups
-from search.documents.lookups import SqlConnection
+from search.documents.lookups import Passages, SqlConnection
 from search.documents.reading import FromDocuments, VisibleIndex
 from search.engines.embedded.lexical_index import (
     DOCUMENTS,
@@ -116,7 +115,7 @@ class EmbeddedStore(FromDocuments):
         visible = view.visible
 
         def read(rows: SqlConnection, _: VisibleIndex, deadline: Deadline) -> dict[str, int]:
-            return lookups.rids(rows, visible.namespace_id, all_ids, deadline, visible=visible.sequence)
+            return Passages(rows, visible.namespace_id, visible.sequence, deadline).rids(all_ids)
 
         deadline = Deadline(timeout_s, _NAME)
         rids = self.documents.read(namespace, timeout_s, read)

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import kglite
 
 from models.batching import in_batches
-from models.documents import Matrix, NamespaceState, PassageText, Vector
-from models.errors import NotConfigured, StoreTimeout, UnknownNamespace
+from models.documents import NamespaceState, PassageText, Vector
+from models.errors import StoreTimeout, UnknownNamespace
 from models.hits import Hit, Ranking
-from search.cypher_rows import ranked, score_of, with_limits
+from search.cypher_rows import CypherAlone, ranked, score_of, with_limits
 from search.deadline import Deadline
 from search.engines.graph.statement_process import StatementProcess
 from search.filters import elements
@@ -131,7 +131,7 @@ _SHARE = 0.25
 """The share of a search's time that waits for a newer graph where an older one can answer."""
 
 
-class DerivedGraph:
+class DerivedGraph(CypherAlone):
     """Implements `search.protocol.Searches` and `RunsCypher`; thread-safe.
 
     A hit is a document of the other store as it is now: its filters, its first passage and its text are asked there.
@@ -141,14 +141,14 @@ class DerivedGraph:
         self, name: str, documents: Documents, links: Mapping[str, str], *, is_warmed: bool = True
     ) -> None:
         """`is_warmed`: whether `warm` builds graphs; a process without a branch of kind `graph` needs none."""
-        self._name = name
+        self.subject = f"the graph {name!r}"
         self._documents = documents
         self._links = links
         self._is_warmed = is_warmed
         self._graphs: dict[str, BuiltGraph] = {}
         self._building: dict[str, Future[BuiltGraph]] = {}
         self._lock = threading.Lock()
-        self._statements = StatementProcess(f"the graph {name!r}")
+        self._statements = StatementProcess(self.subject)
 
     def names_in(self, namespace: str, text: str, *, timeout_s: float) -> list[str]:
         names = (self._graphs.get(namespace) or self._newest(namespace, timeout_s)).names
@@ -170,7 +170,7 @@ class DerivedGraph:
         *,
         score: str | None = None,
     ) -> list[Ranking]:
-        deadline = Deadline(search.timeout_s, f"the graph {self._name!r}")
+        deadline = Deadline(search.timeout_s, self.subject)
         built = self._graphs.get(namespace)
         if built is None or built.generation != search.generation:
             self._newest(namespace, search.timeout_s)
@@ -182,12 +182,6 @@ class DerivedGraph:
             namespace, [id_ for of_question in scores for id_ in of_question], search, deadline
         )
         return [self._ranking(of_question, hits, search, warnings) for of_question in scores]
-
-    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
-        raise NotConfigured(f"the graph {self._name!r} answers Cypher alone, from a branch of kind 'graph'")
-
-    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
-        raise NotConfigured(f"the graph {self._name!r} answers Cypher alone, from a branch of kind 'graph'")
 
     def vectors(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
@@ -214,7 +208,7 @@ class DerivedGraph:
 
     def _newest(self, namespace: str, timeout_s: float) -> BuiltGraph:
         """The graph of the documents as they are now; an older one if that is not ready in a share of the time."""
-        deadline = Deadline(timeout_s, f"the graph {self._name!r}")
+        deadline = Deadline(timeout_s, self.subject)
         patient_until_s = monotonic() + _SHARE * timeout_s
         while True:
             try:
@@ -231,9 +225,7 @@ class DerivedGraph:
             except TimeoutError:
                 if built is not None:
                     return built
-                raise StoreTimeout(
-                    f"the graph {self._name!r} of the namespace is still being built"
-                ) from None
+                raise StoreTimeout(f"{self.subject} of the namespace is still being built") from None
 
     def _forget(self, namespace: str) -> None:
         if self._graphs.pop(namespace, None) is not None:
@@ -251,7 +243,7 @@ class DerivedGraph:
             return self._building[namespace]
 
     def _build(self, namespace: str, future: Future[BuiltGraph]) -> None:
-        deadline = Deadline(BUILD_S, f"building the graph {self._name!r}")
+        deadline = Deadline(BUILD_S, f"building {self.subject}")
         try:
             if namespace not in self._graphs:
                 there = {state.name for state in self._documents.namespaces()}

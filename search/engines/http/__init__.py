@@ -1,1 +1,1 @@
-"""A declared JSON search endpoint (`models.source_endpoints`) as a read-only source.  Knows no particular product."""
+"""A declared JSON search endpoint (`models.declarations.sources`) as a read-only source.  Knows no particular product."""

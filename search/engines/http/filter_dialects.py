@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from models.source_endpoints import FilterDialect
+from models.declarations.sources import FilterDialect
 from search.filter_meanings import meanings
 from search.filters import OWN_FIELDS, RANGES, choices, date_span, is_number
 
@@ -36,75 +36,61 @@ class _Language:
     """Field, operator of RANGES, and a number or a date."""
     has_field: Callable[[str], Clause]
     every: Callable[[list[Clause]], Clause]
-    negated: Callable[[Clause], Clause] | None = None
-    """Not set: the system does not say that documents without the field meet the negated condition too."""
+    negated: Callable[[Clause], Clause | None]
+    """Returns None also if the system does not say that documents without the field meet the negated condition too."""
 
 
 def _in_language(language: _Language, filters: Mapping[str, Any], names: Mapping[str, str]) -> Translated:
     sent: list[Clause] = []
-    unsent = set()
+    unsent: set[str] = set()
     for field, condition in filters.items():
         # The id and the source of a document are not those that the other system has.
-        clauses = [None] if field in OWN_FIELDS else _clauses(language, names.get(field, field), condition)
-        for clause in clauses:
-            if clause is None:
-                unsent.add(field)
-            else:
-                sent.append(clause)
+        clauses = [None] if field in OWN_FIELDS else [*_clauses(language, names.get(field, field), condition)]
+        sent += [clause for clause in clauses if clause is not None]
+        unsent |= {field} if None in clauses else set()
     return Translated(language.every(sent), frozenset(unsent))
 
 
 def _clauses(language: _Language, field: str, condition: Any) -> Iterator[Clause | None]:
     """All must hold; None stands for one that the language cannot express."""
-    if not isinstance(condition, Mapping):
-        values = choices(condition)
-        yield language.same(field, values) if values else None
-        return
-    for operator, operand in condition.items():
-        if operator in RANGES:
-            bounds = choices(operand)
-            yield language.bounded(field, operator, next(filter(is_number, bounds), bounds[0]))
-        elif operator == "all":
-            for part in operand:
-                yield from _clauses(language, field, part)
-        elif operator == "exists" and operand is not False:
-            yield language.has_field(field)
-        elif operator == "exists":
-            yield language.negated and language.negated(language.has_field(field))
-        elif operator == "not" and operand != []:
-            yield _negation(language, field, operand)
-        elif operator != "not":
-            yield None
+    for operator, operand in (condition if isinstance(condition, Mapping) else {"": condition}).items():
+        values = choices(operand)
+        match operator:
+            case "all":
+                for part in values:
+                    yield from _clauses(language, field, part)
+            case "exists":
+                has = language.has_field(field)
+                yield language.negated(has) if operand is False else has
+            case "" if values:
+                yield language.same(field, values)
+            case "not" if not values:
+                pass
+            # A negation is sent only for values that the system compares exactly as we do.
+            case "not" if not isinstance(operand, Mapping) and not any(map(date_span, values)):
+                clause = language.same(field, values)
+                yield clause and language.negated(clause)
+            case _:
+                yield language.bounded(field, operator, _bound(operand)) if operator in RANGES else None
 
 
-def _negation(language: _Language, field: str, operand: Any) -> Clause | None:
-    """A negation is sent only for values that the system compares exactly as we do."""
-    values = choices(operand)
-    if isinstance(operand, Mapping) or language.negated is None or any(map(date_span, values)):
-        return None
-    clause = language.same(field, values)
-    return clause and language.negated(clause)
-
-
-def _own_form(filters: Mapping[str, Any], names: Mapping[str, str]) -> Translated:
-    """The conditions as callers write them."""
-    return Translated(
-        {names.get(field, field): _as_written(condition) for field, condition in filters.items()}, frozenset()
-    )
+def _bound(operand: Any) -> Any:
+    """The bound that is sent.  Stores compare with a number and with its numeral; the number is sent."""
+    return operand[0] if isinstance(operand, list) else operand
 
 
 def _as_written(condition: Any) -> Any:
-    """The condition with one bound, where stores compare with a number and its numeral."""
-    if not isinstance(condition, dict):
+    """The condition as a caller writes it."""
+    if isinstance(condition, list):
+        return [_as_written(one) for one in condition]
+    if not isinstance(condition, Mapping):
         return condition
-    return {
-        name: part[0]
-        if name in RANGES and isinstance(part, list)
-        else [_as_written(one) for one in part]
-        if name == "all"
-        else _as_written(part)
-        for name, part in condition.items()
-    }
+    return {name: _as_written(_bound(part) if name in RANGES else part) for name, part in condition.items()}
+
+
+def _own_form(filters: Mapping[str, Any], names: Mapping[str, str]) -> Translated:
+    sent = {names.get(field, field): _as_written(condition) for field, condition in filters.items()}
+    return Translated(sent, frozenset())
 
 
 def _date_bound(operator: str, bound: Any) -> str | None:
@@ -130,14 +116,6 @@ def _pinecone_same(field: str, values: Sequence[Any]) -> Clause | None:
     clauses: list[Clause] = [{field: {"$in": group}} for group in (texts, numbers) if group]
     clauses += [{field: {"$eq": value}} for value in values if isinstance(value, bool)]
     return clauses[0] if len(clauses) == 1 else {"$or": clauses}
-
-
-def _pinecone_bounded(field: str, operator: str, bound: Any) -> Clause | None:
-    return {field: {f"${operator}": bound}} if is_number(bound) else None
-
-
-def _pinecone_every(clauses: list[Clause]) -> Clause:
-    return {"$and": clauses} if len(clauses) > 1 else clauses[0] if clauses else {}
 
 
 _DATES = {"format": "strict_date_optional_time"}
@@ -190,7 +168,11 @@ def _qdrant_bounded(field: str, operator: str, bound: Any) -> Clause | None:
 
 
 _PINECONE = _Language(
-    _pinecone_same, _pinecone_bounded, lambda field: {field: {"$exists": True}}, _pinecone_every
+    _pinecone_same,
+    lambda field, operator, bound: {field: {f"${operator}": bound}} if is_number(bound) else None,
+    lambda field: {field: {"$exists": True}},
+    lambda clauses: {"$and": clauses} if len(clauses) > 1 else clauses[0] if clauses else {},
+    lambda _: None,
 )
 _ELASTICSEARCH = _Language(
     _elasticsearch_same,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import bson
@@ -11,10 +12,11 @@ from bson.errors import BSONError
 from bson.objectid import ObjectId
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError, ServerSelectionTimeoutError
 
+from models.declarations.sources import MongodbTexts
 from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
-from models.source_endpoints import MongodbTexts
 from search.engines.http.answer import at
 
+_NUMERAL = re.compile(r"-?[0-9]{1,16}")
 _NO_LOGIN = (13, 18, 8000)
 """Codes for a login that is wrong, missing or without the right to read; 8000 is Atlas's own."""
 
@@ -28,12 +30,14 @@ class MongodbCollection:
         self._client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(url, connect=False)
         self._where = f"MongoDB at the address in {declared.url_env}"
 
-    def documents(self, ids: Sequence[Any], timeout_s: float, max_bytes: int) -> dict[Any, Mapping[str, Any]]:
-        """By id, without those that are not there; raises StageFailure, also if the documents have more than `max_bytes`."""
+    def texts(self, ids: Sequence[str], timeout_s: float, max_bytes: int) -> dict[str, tuple[Any, Any]]:
+        """Titles and texts by id.  Ids that the collection lacks are left out.  Raises StageFailure, also if the documents have more than
+        `max_bytes`."""
         declared, timeout_s = self._declared, min(timeout_s, self._declared.timeout_s)
         fields = [field for field in (declared.id, declared.title, declared.text) if field is not None]
-        wanted = {declared.id: {"$in": [*ids, *(ObjectId(one) for one in ids if ObjectId.is_valid(one))]}}
-        documents: dict[Any, Mapping[str, Any]] = {}
+        others = [*map(ObjectId, filter(ObjectId.is_valid, ids)), *map(int, filter(_NUMERAL.fullmatch, ids))]
+        wanted = {declared.id: {"$in": [*ids, *others]}}
+        found: dict[str, tuple[Any, Any]] = {}
         read_bytes = 0
         try:
             with pymongo.timeout(timeout_s):
@@ -49,10 +53,12 @@ class MongodbCollection:
                     for document in bson.decode_all(batch):
                         id_ = at(document, declared.id)
                         if isinstance(id_, str | int | float | ObjectId):
-                            documents[str(id_) if isinstance(id_, ObjectId) else id_] = document
+                            # MongoDB's shell stores whole numbers as floats.
+                            name = f"{id_:.0f}" if isinstance(id_, float) else str(id_)
+                            found[name] = at(document, declared.title), at(document, declared.text)
         except (PyMongoError, BSONError) as error:
             raise self._failure(error, timeout_s) from None
-        return documents
+        return found
 
     def close(self) -> None:
         self._client.close()

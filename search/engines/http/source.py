@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
-from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
 import httpx2
+from pydantic_core import to_json
 
+from models.declarations.http_placeholders import PLACE
+from models.declarations.sources import HttpEndpoint
 from models.documents import Matrix
 from models.errors import (
     BadIndex,
@@ -23,12 +25,10 @@ from models.errors import (
 )
 from models.event_loop import running_loop
 from models.hits import Ranking
-from models.source_endpoints import HttpEndpoint
-from search.credentials import usable_key
+from models.http_exchange import exchange
 from search.deadline import Deadline
 from search.engines.http.answer import AnswerReader
 from search.engines.http.filter_dialects import DIALECTS
-from search.engines.http.request import make_request
 from search.protocol import Search
 from search.texts_with_hits import TextsWithHits
 
@@ -42,6 +42,7 @@ _MEANINGS: tuple[tuple[range | tuple[int, ...], type[StageFailure], str], ...] =
     (range(300, 400), NotConfigured, "redirects are not followed: declare the address that it redirects to"),
     (range(400, 500), BadIndex, "check the url, params and body that the store declares"),
     (range(500, 600), StoreUnavailable, "see the log of that server"),
+    (range(1_000), InvalidAnswer, "this is not a valid HTTP status"),
 )
 """The failure for each status other than success."""
 
@@ -53,12 +54,7 @@ class HttpSource(TextsWithHits):
     """
 
     def __init__(
-        self,
-        name: str,
-        endpoint: HttpEndpoint,
-        *,
-        key: str | None = None,
-        collection: MongodbCollection | None = None,
+        self, name: str, endpoint: HttpEndpoint, *, key: str | None, collection: MongodbCollection | None
     ) -> None:
         self._endpoint = endpoint
         self._collection = collection
@@ -71,7 +67,9 @@ class HttpSource(TextsWithHits):
         return self._endpoint.takes_vectors
 
     def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
-        return self._search(namespace, "question", texts, search)
+        # Neither JSON nor a URL can hold a lone surrogate.
+        whole = [text.encode(errors="replace").decode() for text in texts]
+        return self._search(namespace, "question", whole, search)
 
     def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
         return self._search(namespace, "vector", vectors.tolist(), search)
@@ -82,7 +80,6 @@ class HttpSource(TextsWithHits):
         if place not in endpoint.places:
             other = "vector" if self.takes_vectors else "text"
             raise NotConfigured(f"{endpoint.address} can only be searched by {other}: it has no {{{place}}}")
-        key = usable_key(endpoint.address, endpoint.api_key_env, self._key)
         if endpoint.namespaces is not None and namespace not in endpoint.namespaces:
             return [Ranking() for _ in questions]
         filters = search.filters or {}
@@ -92,14 +89,15 @@ class HttpSource(TextsWithHits):
         # Hits that are filtered out here must not shorten the ranking.
         depth = endpoint.max_hits if unsent or search.exclude_ids else min(search.depth, endpoint.max_hits)
         values = {"depth": depth, "namespace": namespace, "filter": sent}
-        requests = [make_request(endpoint, {**values, place: one}, key=key) for one in questions]
+        requests = [_request(endpoint, {**values, place: one}, key=self._key) for one in questions]
         deadline = Deadline(search.timeout_s, endpoint.address)
         sending = self._send(requests, min(search.timeout_s, endpoint.timeout_s))
         answers = asyncio.run_coroutine_threadsafe(sending, running_loop()).result()
-        max_bytes = endpoint.max_bytes * len(answers)
-        collection = self._collection
-        read_texts = None if collection is None else partial(_texts, collection, deadline, max_bytes)
-        return self._reader.read(answers, search, requested_hits=depth, unsent=unsent, read_texts=read_texts)
+        rankings = [self._reader.read(raw, search, depth, unsent) for raw in answers]
+        if self._collection is None or not (ids := self._reader.ids(rankings)):
+            return rankings
+        stored = self._collection.texts(ids, deadline.check(), endpoint.max_bytes * len(answers))
+        return [self._reader.with_texts(ranking, stored) for ranking in rankings]
 
     def close(self) -> None:
         while self._transports:
@@ -141,62 +139,65 @@ class HttpSource(TextsWithHits):
         return self._transports[loop]
 
     async def _answer(self, transport: httpx2.AsyncHTTPTransport, request: httpx2.Request) -> bytes:
-        address = self._endpoint.address
-        try:
-            return await self._sent(transport, request)
-        except httpx2.ConnectError as error:
-            raise StoreUnavailable(
-                f"{address} refused the connection, or cannot be reached: {error}"
-            ) from error
-        except httpx2.ProtocolError as error:
-            if "Server disconnected" not in str(error):
-                raise InvalidAnswer(f"the answer of {address} is cut off, or no valid HTTP") from error
-            raise StoreUnavailable(f"{address} closed the connection") from error
-        except (httpx2.NetworkError, ssl.SSLError) as error:
-            raise StoreUnavailable(f"{address} closed the connection") from error
-
-    async def _sent(self, transport: httpx2.AsyncHTTPTransport, request: httpx2.Request) -> bytes:
-        events: list[str] = []
-
-        async def trace(event: str, _: object) -> None:
-            events.append(event)
-
-        request.extensions["trace"] = trace
-        while True:
-            try:
-                async with aclosing(await transport.handle_async_request(request)) as response:
-                    return await self._read(response)
-            except (httpx2.NetworkError, httpx2.RemoteProtocolError, ssl.SSLError):
-                if any("connect_tcp" in event for event in events):
-                    raise
-                # The server closed a kept connection, which says nothing about the server.
-
-    async def _read(self, response: httpx2.Response) -> bytes:
         """The body of a successful answer; raises StageFailure."""
-        address, limit, body = self._endpoint.address, self._endpoint.max_bytes, bytearray()
+        address, most = self._endpoint.address, self._endpoint.max_bytes
+        response, body = await exchange(transport.handle_async_request, request, address, most)
         if not response.is_success:
             raise self._failure(response)
-        if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise InvalidAnswer(f"{address} sent a compressed answer, which the request did not allow")
-        async for piece in response.aiter_raw():
-            body += piece
-            if len(body) > limit:
-                raise InvalidAnswer(
-                    f"{address} answers more than {limit:,} bytes: lower max_hits, or raise max_bytes"
-                )
-        return bytes(body)
+        if len(body) > most:
+            raise InvalidAnswer(
+                f"{address} answers more than {most:,} bytes: lower max_hits, or raise max_bytes"
+            )
+        return body
 
     def _failure(self, response: httpx2.Response) -> StageFailure:
-        status = response.status_code
-        outcome = f"{self._endpoint.address} answers {status}"
-        for statuses, kind, meaning in _MEANINGS:
-            if status in statuses:
-                retry_after = response.headers.get("Retry-After", "")[:40] or "not said"
-                return kind(f"{outcome}: {meaning.format(retry_after=retry_after)}")
-        return InvalidAnswer(f"{outcome}, which is not a valid HTTP status")
+        status, retry_after = response.status_code, response.headers.get("Retry-After", "")[:40]
+        kind, meaning = next((kind, meaning) for some, kind, meaning in _MEANINGS if status in some)
+        advice = meaning.format(retry_after=retry_after or "not said")
+        return kind(f"{self._endpoint.address} answers {status}: {advice}")
 
 
-def _texts(
-    collection: MongodbCollection, deadline: Deadline, max_bytes: int, ids: Sequence[Any]
-) -> Mapping[Any, Mapping[str, Any]]:
-    return collection.documents(ids, deadline.check(), max_bytes)
+def _request(endpoint: HttpEndpoint, values: Mapping[str, Any], *, key: str | None) -> httpx2.Request:
+    """`values` has the value of each placeholder but `{key}`.  No value has a lone surrogate, which neither JSON nor a URL can hold."""
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "chorale"}
+    headers |= {name: value.strip() for name, value in endpoint.headers.items()}
+    if key is not None:
+        values = {**values, "key": key}
+        if "key" not in endpoint.places:
+            headers[endpoint.key_header] = endpoint.key_prefix + key
+    body = None
+    if endpoint.body is not None:
+        body = to_json(_filled(endpoint.body, values))
+        headers["Content-Type"] = "application/json"
+    # A client resolves dots in a path.
+    url = PLACE.sub(lambda found: quote(str(values[found[1]]), safe="").replace(".", "%2E"), endpoint.url)
+    if endpoint.params:
+        params = urlencode({name: _text(value, values) for name, value in endpoint.params.items()})
+        url += f"{'&' if '?' in url else '?'}{params}"
+    try:
+        return httpx2.Request(endpoint.method, url, headers=headers, content=body)
+    except httpx2.InvalidURL as error:
+        raise NotConfigured(
+            f"{endpoint.address} cannot be sent the question: {error}: send it in a `body`"
+        ) from None
+
+
+def _filled(template: Any, values: Mapping[str, Any]) -> Any:
+    """Fills each place once; text from a question is never searched for places."""
+    if isinstance(template, dict):
+        return {name: _filled(value, values) for name, value in template.items()}
+    if isinstance(template, list):
+        return [_filled(value, values) for value in template]
+    if not isinstance(template, str):
+        return template
+    alone = PLACE.fullmatch(template)
+    return values[alone[1]] if alone else _text(template, values)
+
+
+def _text(template: Any, values: Mapping[str, Any]) -> str:
+    """A value that is no text is inserted as JSON."""
+
+    def shown(value: Any) -> str:
+        return value if isinstance(value, str) else to_json(value).decode()
+
+    return PLACE.sub(lambda found: shown(values[found[1]]), shown(template))

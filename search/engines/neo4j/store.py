@@ -12,7 +12,7 @@ import neo4j
 from neo4j.exceptions import DriverError, Neo4jError
 from neo4j.graph import Entity
 
-from models.documents import Matrix
+from models.declarations.sources import Neo4jEndpoint
 from models.errors import (
     BadIndex,
     InvalidAnswer,
@@ -24,8 +24,7 @@ from models.errors import (
 )
 from models.event_loop import running_loop
 from models.hits import Ranking
-from models.source_endpoints import Neo4jEndpoint
-from search.cypher_rows import MAX_ROWS, ranked, with_limits
+from search.cypher_rows import MAX_ROWS, CypherAlone, ranked, with_limits
 from search.deadline import Deadline
 from search.protocol import Search
 from search.texts_with_hits import TextsWithHits
@@ -61,14 +60,14 @@ ReadRows = Callable[[list[Row], Sequence[str], Search, str | None], Ranking]
 """Rows, their columns, the search and the score's column -> a ranking with texts."""
 
 
-class Neo4jStore(TextsWithHits):
+class Neo4jStore(CypherAlone, TextsWithHits):
     """Implements `search.protocol.Searches` and `RunsCypher`; thread-safe.
 
     A transaction may only read unless the endpoint says `allow_write`; the server refuses another.
     """
 
     def __init__(self, endpoint: Neo4jEndpoint, read_rows: ReadRows, *, password: str | None = None) -> None:
-        self._endpoint = endpoint
+        self._endpoint, self.subject = endpoint, endpoint.url
         self._read_rows = read_rows
         self._auth = None if password is None else neo4j.basic_auth(endpoint.user, password)
         self._drivers: dict[asyncio.AbstractEventLoop, neo4j.AsyncDriver] = {}
@@ -96,12 +95,6 @@ class Neo4jStore(TextsWithHits):
         return [
             self._read_rows(ranked(rows, columns, score), columns, search, score) for rows, columns in answers
         ]
-
-    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
-        raise NotConfigured(f"{self._endpoint.url} answers Cypher alone, from a branch of kind 'graph'")
-
-    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
-        raise NotConfigured(f"{self._endpoint.url} answers Cypher alone, from a branch of kind 'graph'")
 
     def close(self) -> None:
         while self._drivers:

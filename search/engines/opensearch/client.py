@@ -19,7 +19,7 @@ from opensearchpy import (
 )
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
-from models.endpoints import OpenSearchEndpoint
+from models.declarations.engines import OpenSearchEndpoint
 from models.errors import NotConfigured
 from search.engines.elasticsearch.dialect import Dialect, Request
 from search.engines.elasticsearch.failures import (
@@ -27,10 +27,10 @@ from search.engines.elasticsearch.failures import (
     failure,
     no_json,
     no_tls,
-    not_asked,
     silent,
     stranger,
     unreachable,
+    unsent,
 )
 from search.engines.elasticsearch.filter_conditions import Clause
 from search.engines.elasticsearch.timed_pool import TimedPool
@@ -141,10 +141,10 @@ def _translated(server: Server) -> Iterator[None]:
             case HTTPError() | OSError():
                 raise unreachable(server, error.info) from error
             case _:
-                raise not_asked(server, error) from None
+                raise unsent(server, error) from None
     except TransportError as error:
         raise failure(server, int(error.status_code), error.info or error.error) from error
     except SerializationError as error:
         raise no_json(server) from error
     except Exception as error:
-        raise not_asked(server, error) from None
+        raise unsent(server, error) from None

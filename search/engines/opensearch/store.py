@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.endpoints import OpenSearchEndpoint
+from models.declarations.engines import OpenSearchEndpoint
 from search.engines.elasticsearch.dialect_store import DialectStore
 from search.engines.opensearch.client import OpenSearchDialect
 

@@ -1,29 +1,31 @@
 """The tables of an index, and the catalogue of all indexes.
 
-An index has documents, passages, terms and postings.  A document and a passage also have their terms as arrays: by these a
-passage's postings are deleted, and a whole document is scored without postings of its own.
+An index has documents, passages, terms and postings.  A document and a passage also have their terms as arrays, in the order of their
+numbers: by these a passage's postings are deleted, and a whole document is scored without postings of its own.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
-from psycopg import errors, sql
+from psycopg import Cursor, errors, sql
 
 from models.errors import NotConfigured
 from search.checks import built_differently
-from search.engines.postgresql.connection import MissingIndex, Session
+from search.engines.postgresql.connection import Session
 from search.protocol import Index
+from search.server_store import IndexCall, MissingIndex
 
-FORMAT = 1
+FORMAT = 2
 """Version of this layout; an index of another one is not there."""
 MOST_DIMENSIONS = 2_000
 """pgvector's graph takes no longer vectors; these are always compared one by one."""
-_LOCK = 5_471_062_290_385
-"""Of whoever makes the catalogue: `IF NOT EXISTS` alone fails when two processes begin together."""
 
+# Without the lock, `IF NOT EXISTS` fails when two processes begin together.
 _CATALOGUE = """
+    SELECT pg_advisory_xact_lock(5471062290385);
     CREATE TABLE IF NOT EXISTS chorale_engine (
         id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text COLLATE "C" NOT NULL, format int NOT NULL,
         dimension int NOT NULL, passages int NOT NULL DEFAULT 0, passage_words bigint NOT NULL DEFAULT 0,
@@ -53,94 +55,88 @@ _TABLES = """
     CREATE TABLE {postings} (term int NOT NULL, rid int NOT NULL, count int NOT NULL, length int NOT NULL);
     CREATE INDEX ON {postings} (term, rid) INCLUDE (count, length)
 """
-GRAPH = "CREATE INDEX {graph} ON {passages} USING hnsw (embedding vector_ip_ops) WITH (m = 16, ef_construction = 64)"
-_DROPPED = "DROP TABLE IF EXISTS {postings}, {terms}, {passages}, {documents}"
+GRAPH = """
+    CREATE INDEX IF NOT EXISTS {graph} ON {passages}
+    USING hnsw (embedding vector_ip_ops) WITH (m = 16, ef_construction = 64)
+"""
 _FOUND = """
-    SELECT id, dimension, passages, passage_words, documents, document_words, last_id,
-        to_regclass('chorale_engine_' || id || '_graph') IS NOT NULL
+    SELECT id, dimension, passages, last_id, to_regclass('chorale_engine_' || id || '_graph') IS NOT NULL
     FROM chorale_engine WHERE name = %s AND format = %s AND to_regclass('chorale_engine_' || id || '_passages') IS NOT NULL
 """
 _KINDS = ("documents", "passages", "terms", "postings", "graph")
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class Tables(IndexCall):
     """An index as a transaction sees it."""
 
+    session: Session
+    candidates: int
+    """The least number of candidates that a search by vectors has in the graph."""
     id: int
     dimension: int
     """0: without vectors."""
     passages: int = 0
-    passage_words: int = 0
-    documents: int = 0
-    """The number of documents that have passages."""
-    document_words: int = 0
     last_id: int = 0
+    """The highest number that a document or passage has had."""
     has_graph: bool = False
 
-    def sql(self, statement: str, **parts: str) -> sql.Composed:
-        """The statement with the names of the tables, and with `parts`, in the places of `{passages}` and so on."""
-        filled = statement
-        for name, part in parts.items():
-            filled = filled.replace(f"{{{name}}}", part)
+    def sql(self, statement: str, **parts: Any) -> sql.Composed:
+        """The statement with the tables' names in the places of `{passages}` and so on, and with `parts`: SQL, or values."""
         names = {kind: sql.Identifier(f"chorale_engine_{self.id}_{kind}") for kind in _KINDS}
-        return sql.SQL(filled).format(**names)
+        return sql.SQL(statement).format(id=self.id, **names, **parts)
+
+    def execute(self, statement: str, **parts: Any) -> Cursor[Any]:
+        return self.session.execute(self.sql(statement, **parts))
 
 
-def find(session: Session, index: Index, *, locked: bool = False) -> Tables:
+def storable(text: str) -> str:
+    """The text without U+0000, which PostgreSQL refuses."""
+    return text.replace("\0", "\ufffd")
+
+
+def find(session: Session, index: Index, *, candidates: int = 0, locked: bool = False) -> Tables:
     """Raises MissingIndex.  `locked`: until the transaction ends, no other one writes the index."""
-    try:
-        statement = _FOUND + (" FOR UPDATE" if locked else "")
-        row = session.execute(statement.encode(), (index.name, FORMAT)).fetchone()
-    except errors.UndefinedTable:
-        row = None
+    statement = _FOUND + (" FOR UPDATE" if locked else "")
+    row = session.execute(statement.encode(), (index.name, FORMAT)).fetchone()
     if row is None:
         raise MissingIndex(f"PostgreSQL has no index {index.name}")
-    return Tables(*row)
+    return Tables(index.manifest, row[1] > 0, session, candidates, *row)
 
 
 def create(session: Session, index: Index, dimension: int) -> None:
     """Raises ManifestMismatch if the index is there with other vectors, and NotConfigured if these need a usable pgvector."""
-    session.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
     session.execute(_CATALOGUE)
     with suppress(MissingIndex):
-        if (found := find(session, index).dimension) != dimension:
-            differing = f"its vectors have {found} numbers, asked for {dimension}"
-            raise built_differently(index.namespace, [differing])
-        return
+        if (found := find(session, index).dimension) == dimension:
+            return
+        raise built_differently(index.namespace, [f"its vectors have {found} numbers, asked for {dimension}"])
     drop(session, index)  # what is left of a lost index would refuse its name
     if dimension:
         _need_pgvector(session)
     insert = "INSERT INTO chorale_engine (name, format, dimension) VALUES (%s, %s, %s) RETURNING id"
-    for (number,) in session.execute(insert, (index.name, FORMAT, dimension)).fetchall():
-        embedding = f", embedding vector({dimension})" if dimension else ""
-        session.execute(Tables(number, dimension).sql(_TABLES, embedding=embedding))
+    [(number,)] = session.execute(insert, (index.name, FORMAT, dimension))
+    embedding = sql.SQL(f", embedding vector({dimension})" if dimension else "")
+    Tables(index.manifest, dimension > 0, session, 0, number, dimension).execute(_TABLES, embedding=embedding)
 
 
 def drop(session: Session, index: Index) -> None:
     delete = "DELETE FROM chorale_engine WHERE name = %s RETURNING id"
     for (number,) in session.execute(delete, (index.name,)).fetchall():
-        session.execute(Tables(number, 0).sql(_DROPPED))
+        lost = Tables(index.manifest, False, session, 0, number, 0)
+        lost.execute("DROP TABLE IF EXISTS {postings}, {terms}, {passages}, {documents}")
 
 
 def _need_pgvector(session: Session) -> None:
-    query = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
-    if not (rows := session.execute(query).fetchall()):
-        try:
-            session.execute("CREATE EXTENSION vector")
-        except errors.InsufficientPrivilege:
-            raise NotConfigured(
-                "the database has no extension vector, and we may not create it: let an administrator run "
-                "`CREATE EXTENSION vector` there, or declare the store with `vectors = false`"
-            ) from None
-        except (errors.FeatureNotSupported, errors.UndefinedFile):
-            raise NotConfigured(
-                "the server has no pgvector: install it there, or declare the store with `vectors = false`"
-            ) from None
-        rows = session.execute(query).fetchall()
-    [(version,)] = rows
-    if tuple(map(int, version.split(".")[:2])) < (0, 8):
-        raise NotConfigured(
-            f"the database has pgvector {version}, whose graph returns too few hits: install 0.8 or newer, and let an "
-            "administrator run `ALTER EXTENSION vector UPDATE`"
-        )
+    try:
+        session.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        [(version,)] = session.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        if tuple(map(int, version.split(".")[:2])) >= (0, 8):
+            return
+        why = f"the database has {version}"
+    except (errors.InsufficientPrivilege, errors.FeatureNotSupported, errors.UndefinedFile) as error:
+        why = str(error).partition("\n")[0]
+    raise NotConfigured(
+        f"vectors need pgvector 0.8 or newer ({why}): install it on the server, and let an administrator run `CREATE EXTENSION "
+        "vector` or `ALTER EXTENSION vector UPDATE` in the database, or declare the store with `vectors = false`"
+    )

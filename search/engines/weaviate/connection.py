@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import grpc  # type: ignore[import-untyped]
@@ -26,7 +26,7 @@ from weaviate.classes.init import AdditionalConfig, Auth, Timeout
 from weaviate.config import GrpcConfig
 from weaviate.exceptions import UnexpectedStatusCodeError, WeaviateBaseError, WeaviateClosedClientError
 
-from models.endpoints import WeaviateEndpoint
+from models.declarations.engines import WeaviateEndpoint
 from models.errors import (
     BadIndex,
     InvalidAnswer,
@@ -39,19 +39,18 @@ from models.errors import (
 )
 from models.event_loop import running_loop
 
-_CODES = {
+_CODES: dict[object, type[StageFailure]] = {
     grpc.StatusCode.UNAVAILABLE: StoreUnavailable,
     grpc.StatusCode.DEADLINE_EXCEEDED: StoreTimeout,
     grpc.StatusCode.UNAUTHENTICATED: Unauthorised,
     grpc.StatusCode.PERMISSION_DENIED: Unauthorised,
-}
-_STATUSES = {
     401: Unauthorised,
     403: Unauthorised,
     502: StoreUnavailable,
     503: StoreUnavailable,
     504: StoreTimeout,
 }
+"""The failure for the code of a gRPC call, or for the status of a REST call."""
 _MESSAGES: tuple[tuple[str, type[StageFailure]], ...] = (
     (r"tenant not found|tenant.* not active|could not find class|class not found|no such prop", BadIndex),
     (r"vector lengths don't match|vector dimensions do not match", InvalidAnswer),
@@ -76,25 +75,20 @@ _ADVICE: dict[type[StageFailure], str] = {
 }
 
 
-def unreachable(url: str, why: str) -> str:
-    return f"Weaviate at {url} {_ADVICE[StoreUnavailable]} ({why})"
-
-
 def failure_of(error: BaseException, url: str, *, is_quoted: bool = True) -> StageFailure:
     """The failure for an error that the client raised; quotes its text, or only the name of its class."""
     kind = _kind(error)
-    said = _said(error) if is_quoted else type(error).__name__
-    return kind(f"Weaviate at {url} {_ADVICE[kind]} ({said})")
+    text = _text(error) if is_quoted else type(error).__name__
+    return kind(f"Weaviate at {url} {_ADVICE[kind]} ({text})")
 
 
 def _kind(error: BaseException) -> type[StageFailure]:
     for one in _chain(error):
-        if isinstance(one, grpc.aio.AioRpcError) and one.code() in _CODES:
-            return _CODES[one.code()]
+        code = one.code() if isinstance(one, grpc.aio.AioRpcError) else getattr(one, "status_code", None)
+        if code in _CODES:
+            return _CODES[code]
         if isinstance(one, _REFUSED):
             return Unauthorised
-        if isinstance(one, weaviate_errors.UnexpectedStatusCodeError) and one.status_code in _STATUSES:
-            return _STATUSES[one.status_code]
     for pattern, kind in _MESSAGES:
         if re.search(pattern, str(error)):
             return kind
@@ -112,7 +106,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _said(error: BaseException) -> str:
+def _text(error: BaseException) -> str:
     """The last part of the message, which Weaviate nests six levels deep, on one line."""
     lines = " ".join(str(error).split()).removesuffix(".")
     return lines.rsplit(": ", 2)[-1][:200] or type(error).__name__
@@ -125,8 +119,7 @@ _STRANGERS = (404, 405)
 """Statuses of a server that is not a Weaviate."""
 
 _PROBE_S = 0.05
-_FIRST_LOOK_S = 0.2
-_LAST_CHECK_S = 0.2
+_FIRST_PROBE_S = 0.2
 
 # It logs refused objects, which are the documents.
 logging.getLogger("weaviate-client").setLevel(logging.CRITICAL)
@@ -138,21 +131,14 @@ _open = WeakKeyDictionary[Client, asyncio.AbstractEventLoop]()
 """The clients of all stores with their event loops; a forked child has another loop."""
 
 
-class _Opened:
-    """The state for one event loop."""
-
-    def __init__(self) -> None:
-        self.connecting = asyncio.Lock()
-        self.client: Client | None = None
-
-
 class Connection:
     """Thread-safe; opened at first use, and again after `close`."""
 
     def __init__(self, endpoint: WeaviateEndpoint, *, key: str | None = None) -> None:
         self.endpoint = endpoint
         self._key = key
-        self._opened = defaultdict[asyncio.AbstractEventLoop, _Opened](_Opened)
+        self._client: Client | None = None
+        self._connecting = defaultdict[asyncio.AbstractEventLoop, asyncio.Lock](asyncio.Lock)
 
     def run(self, work: Callable[[Client], Awaitable[_Answer]], timeout_s: float) -> _Answer:
         """The result of `work` within `timeout_s`, connecting and retries included; raises StageFailure.
@@ -165,7 +151,10 @@ class Connection:
         except ServiceError:
             raise
         except TimeoutError:
-            raise self._silence(timeout_s) from None
+            raise StoreTimeout(
+                f"Weaviate at {self.endpoint.url} did not answer within {timeout_s:.3g} s: can it be reached, is it busy, or is "
+                "`grpc_port` another server's?"
+            ) from None
         except (CancelledError, WeaviateClosedClientError):
             raise StageFailure(
                 f"the store was closed while Weaviate at {self.endpoint.url} was asked"
@@ -178,30 +167,26 @@ class Connection:
 
     def close(self) -> None:
         """A running call fails, or connects again."""
-        if self._opened:
+        if self._client is not None:
             asyncio.run_coroutine_threadsafe(self._disconnect(), running_loop()).result()
 
     async def _limited(self, work: Callable[[Client], Awaitable[_Answer]], timeout_s: float) -> _Answer:
+        """Raises StoreUnavailable early if the server refuses connections, which the client would retry until the time is over."""
+
+        async def on_client() -> _Answer:
+            return await work(await self._connected())
+
+        patience_s = min(_FIRST_PROBE_S, timeout_s / 2)
         async with asyncio.timeout(timeout_s):
-            working = asyncio.create_task(self._work(work))
+            working = asyncio.create_task(on_client())
             try:
-                await self._while_somebody_listens(working)
+                while not (await asyncio.wait({working}, timeout=patience_s))[0]:
+                    if (refusal := await asyncio.to_thread(self._refusal)) is not None:
+                        raise failure_of(refusal, self.endpoint.url)
+                    patience_s *= 2
                 return await working
             finally:
                 working.cancel()
-
-    async def _work(self, work: Callable[[Client], Awaitable[_Answer]]) -> _Answer:
-        return await work(await self._connected())
-
-    async def _while_somebody_listens(self, working: asyncio.Task[Any]) -> None:
-        """Wait for the call; raises StoreUnavailable early if the server refuses connections, which the client would
-        retry until the time is over."""
-        patience_s = _FIRST_LOOK_S
-        while not (await asyncio.wait({working}, timeout=patience_s))[0]:
-            error = await asyncio.to_thread(self._unreachable)
-            if isinstance(error, ConnectionRefusedError):
-                raise StoreUnavailable(unreachable(self.endpoint.url, str(error)))
-            patience_s *= 2
 
     async def _connected(self) -> Client:
         loop = asyncio.get_running_loop()
@@ -210,9 +195,8 @@ class Connection:
             raise StageFailure(
                 "gRPC does not survive a fork: close the Weaviate stores before, or open them after"
             )
-        opened = self._opened[loop]
-        async with opened.connecting:
-            if opened.client is None:
+        async with self._connecting[loop]:
+            if self._client is None:
                 client = _client(self.endpoint, self._key)
                 _open[client] = loop
                 try:
@@ -225,8 +209,8 @@ class Connection:
                             f"what answers at {self.endpoint.url} is not Weaviate: check the store's `url`"
                         ) from error
                     raise
-                opened.client = client
-            return opened.client
+                self._client = client
+            return self._client
 
     async def _check_version(self, client: Client) -> None:
         version = str((await client.get_meta())["version"])
@@ -235,33 +219,16 @@ class Connection:
             raise NotConfigured(f"Weaviate at {self.endpoint.url} is {version}; {least} or newer is needed")
 
     async def _disconnect(self) -> None:
-        opened = self._opened[asyncio.get_running_loop()]
-        client, opened.client = opened.client, None
-        if client is not None:
+        client = self._client
+        if client is not None and _open.get(client) is asyncio.get_running_loop():
+            self._client = None
             await _close(client)
 
-    def _silence(self, timeout_s: float) -> StageFailure:
-        """The failure for a call that the deadline ended: the server was slow, or unreachable and retried."""
-        url = self.endpoint.url
-        # Looks in another thread, because a name server may be slow.
-        looking = asyncio.run_coroutine_threadsafe(asyncio.to_thread(self._unreachable), running_loop())
-        try:
-            error = looking.result(_LAST_CHECK_S)
-        except TimeoutError:
-            looking.cancel()
-            error = None
-        if error is not None:
-            return StoreUnavailable(unreachable(url, str(error)))
-        return StoreTimeout(
-            f"Weaviate at {url} did not answer within {timeout_s:.3g} s: is it busy, or is `grpc_port` another server's?"
-        )
-
-    def _unreachable(self) -> OSError | None:
-        """The reason why no connection can be made; None if one can."""
+    def _refusal(self) -> ConnectionRefusedError | None:
         try:
             socket.create_connection(self.endpoint.grpc_address, timeout=_PROBE_S).close()
         except OSError as error:
-            return error
+            return error if isinstance(error, ConnectionRefusedError) else None
         return None
 
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from weaviate.classes.query import Filter
 from weaviate.classes.tenants import Tenant
 from weaviate.collections.classes.filters import FilterReturn
 from weaviate.exceptions import WeaviateInsertManyAllFailedError, WeaviateQueryError
 
-from models.batching import in_batches
-from models.documents import Document, Manifest
+from models.batching import in_batches, in_messages
+from models.documents import Document
 from models.errors import PartlyWritten, StageFailure, StoreUnavailable
 from search.engines.weaviate import schema
 from search.engines.weaviate.connection import Client, Connection, failure_of
-from search.engines.weaviate.schema import Object, document_uuid, objects
+from search.engines.weaviate.schema import Object, Objects, document_uuid, objects
 from search.protocol import Index
+
+_Answer = TypeVar("_Answer")
 
 MESSAGE_BYTES = 4_000_000
 """Passages are sent in messages of about this size; Weaviate's default limit is 100 MB."""
@@ -39,7 +42,7 @@ class DocumentWriter:
 
         async def work(client: Client) -> None:
             await schema.ensure(client, self._endpoint)
-            tenants, name = schema.tenants(client, self._endpoint).tenants, schema.tenant_of(index)
+            tenants, name = schema.collection(client, self._endpoint).tenants, schema.tenant_of(index)
             if not await tenants.exists(name):
                 await tenants.create(Tenant(name=name))
 
@@ -47,58 +50,52 @@ class DocumentWriter:
 
     def has(self, index: Index) -> bool:
         async def work(client: Client) -> bool:
-            held = schema.tenants(client, self._endpoint)
-            return await client.collections.exists(held.name) and await held.tenants.exists(
-                schema.tenant_of(index)
-            )
+            held = schema.collection(client, self._endpoint)
+            is_there = await client.collections.exists(held.name)
+            return is_there and await held.tenants.exists(schema.tenant_of(index))
 
         return self._connection.run(work, self._endpoint.timeout_s)
 
     def drop(self, index: Index) -> None:
-        if not self.has(index):
-            return
-
         async def work(client: Client) -> None:
-            await schema.tenants(client, self._endpoint).tenants.remove(schema.tenant_of(index))
+            await schema.collection(client, self._endpoint).tenants.remove(schema.tenant_of(index))
 
-        self._connection.run(work, self._endpoint.timeout_s)
+        if self.has(index):
+            self._connection.run(work, self._endpoint.timeout_s)
 
     def write(self, index: Index, documents: Sequence[Document], deleted: Sequence[str]) -> None:
         """Raises PartlyWritten naming each document that Weaviate refused or no message can hold."""
-        tenant = schema.tenant_of(index)
-        failures = self._upsert(tenant, documents, index.manifest)
+        failures = self._upsert(index, documents)
         for part in in_batches(sorted(set(deleted)), _DOCUMENTS_AT_ONCE):
-            self._delete(tenant, _of_documents(part))
+            self._delete(index, _of_documents(part))
         if failures:
             raise PartlyWritten(index.namespace, failures)
 
-    def _upsert(self, tenant: str, documents: Sequence[Document], manifest: Manifest) -> dict[str, str]:
+    def _upsert(self, index: Index, documents: Sequence[Document]) -> dict[str, str]:
         """Returns the reasons for refused documents, by id."""
         failures: dict[str, str] = {}
         # It never repeats after an interrupted batch; numbers are sent as doubles.
         written_us = time.time_ns() // 1_000
         older = Filter.by_property("written").not_equal(written_us)
         for part in in_batches(documents, _DOCUMENTS_AT_ONCE):
-            made = [one for document in part for one in objects(document, manifest, written_us=written_us)]
-            self._send(tenant, made, failures)
+            made = [one for document in part for one in objects(document, index.manifest, written_us)]
+            self._send(index, made, failures)
             done = [document.document_id for document in part if document.document_id not in failures]
             if done:
-                self._delete(tenant, Filter.all_of([_of_documents(done), older]))
+                self._delete(index, Filter.all_of([_of_documents(done), older]))
         return failures
 
-    def _send(self, tenant: str, made: Sequence[Object], failures: dict[str, str]) -> None:
+    def _send(self, index: Index, made: Sequence[Object], failures: dict[str, str]) -> None:
         """Write objects message by message; `failures` receives the reasons for refused documents."""
-        for message in _messages(made):
-            refused = self._connection.run(
-                partial(self._insert, tenant, message), self._endpoint.write_timeout_s
-            )
+        for message in in_messages(made, _characters, most=_MESSAGE_OBJECTS, most_bytes=MESSAGE_BYTES):
+            refused = self.on_passages(index, partial(self._insert, message), self._endpoint.write_timeout_s)
             for place, why in refused.items():
                 properties = message[place].properties
                 name = properties.get("passage_id", properties["document_id"])
                 failures.setdefault(properties["document_id"], f"Weaviate refused {name!r}: {why}")
 
-    async def _insert(self, tenant: str, message: Sequence[Object], client: Client) -> dict[int, str]:
-        held = schema.passages(client, self._endpoint, tenant)
+    async def _insert(self, message: Sequence[Object], held: Objects) -> dict[int, str]:
+        """The reasons for refused objects, by their places."""
         try:
             done = await held.data.insert_many(message)
         except WeaviateInsertManyAllFailedError as error:
@@ -113,37 +110,33 @@ class DocumentWriter:
             return dict.fromkeys(range(len(message)), why)
         return {place: _short(refused.message) for place, refused in done.errors.items()}
 
-    def _delete(self, tenant: str, where: FilterReturn) -> None:
-        async def work(client: Client) -> int:
-            held = schema.passages(client, self._endpoint, tenant)
-            done = await held.data.delete_many(where=where)
+    def _delete(self, index: Index, where: FilterReturn) -> None:
+        done, limit_s = None, self._endpoint.write_timeout_s
+        while done is None or done.matches >= schema.MOST_RESULTS:
+            done = self.on_passages(index, lambda held: held.data.delete_many(where=where), limit_s)
             if done.failed or (done.matches and not done.successful):
                 raise StoreUnavailable(
                     f"Weaviate at {self._endpoint.url} deleted {done.successful:,} of {done.matches:,} passages"
                 )
-            return done.matches
 
-        while self._connection.run(work, self._endpoint.write_timeout_s) >= schema.MOST_RESULTS:
-            pass
+    def on_passages(
+        self, index: Index, work: Callable[[Objects], Awaitable[_Answer]], timeout_s: float
+    ) -> _Answer:
+        """The result of `work` on the passages of one index; raises StageFailure."""
+
+        async def on_client(client: Client) -> _Answer:
+            return await work(schema.collection(client, self._endpoint).with_tenant(schema.tenant_of(index)))
+
+        return self._connection.run(on_client, timeout_s)
 
 
 def _of_documents(document_ids: Iterable[str]) -> FilterReturn:
     return Filter.by_property("document").contains_any([document_uuid(name) for name in document_ids])
 
 
-def _messages(made: Sequence[Object]) -> Iterator[list[Object]]:
-    message: list[Object] = []
-    size = 0
-    for one in made:
-        own = sum(len(value) for value in one.properties.values() if isinstance(value, str))
-        own += sum(map(len, one.properties["facets"]))
-        if message and (size + own > MESSAGE_BYTES or len(message) == _MESSAGE_OBJECTS):
-            yield message
-            message, size = [], 0
-        message.append(one)
-        size += own
-    if message:
-        yield message
+def _characters(one: Object) -> int:
+    texts = (value for value in one.properties.values() if isinstance(value, str))
+    return sum(map(len, (*texts, *one.properties["facets"])))
 
 
 def _short(message: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from functools import partial
 from typing import Any
 
 from weaviate.classes.config import (
@@ -19,9 +20,10 @@ from weaviate.classes.data import DataObject
 from weaviate.collections import CollectionAsync
 from weaviate.exceptions import UnexpectedStatusCodeError
 
+from models.declarations.engines import WeaviateEndpoint
 from models.documents import Document, Manifest
-from models.endpoints import WeaviateEndpoint
 from models.errors import BadIndex
+from models.hits import Hit
 from search.analysis import indexed_texts
 from search.engines.weaviate.connection import Client
 from search.protocol import Index
@@ -33,46 +35,25 @@ MOST_RESULTS = 10_000
 """Weaviate's QUERY_MAXIMUM_RESULTS: no answer has more objects, and no deletion deletes more at once."""
 
 
-def _held(name: str) -> Property:
-    """Stored and returned, never searched."""
-    return Property(name=name, data_type=DataType.TEXT, index_filterable=False, index_searchable=False)
+SHOWN = [name for name in Hit._fields if name != "score"]
+"""The properties of a passage that a hit has."""
 
-
-def _searched(name: str) -> Property:
-    """Terms, which the analyser has made following the namespace's manifest."""
-    return Property(
-        name=name,
-        data_type=DataType.TEXT,
-        tokenization=Tokenization.WHITESPACE,
-        index_searchable=True,
-        index_filterable=False,
-    )
-
-
+_stored = partial(Property, data_type=DataType.TEXT, index_searchable=False, index_filterable=False)
+_searched = partial(_stored, tokenization=Tokenization.WHITESPACE, index_searchable=True)
 _PASSAGE = (
-    _searched("terms"),
-    _searched("whole"),  # of the document; the first passage has it
-    Property(
-        name="facets",
-        data_type=DataType.TEXT_ARRAY,
-        tokenization=Tokenization.FIELD,
-        index_searchable=False,
-        index_filterable=True,
+    # Terms, which the analyser has made following the namespace's manifest.
+    _searched(name="terms"),
+    _searched(name="whole"),  # of the document; the first passage has it
+    _stored(
+        name="facets", data_type=DataType.TEXT_ARRAY, tokenization=Tokenization.FIELD, index_filterable=True
     ),
-    Property(name="document", data_type=DataType.UUID, index_filterable=True),  # UUID of the document's id
-    Property(name="is_passage", data_type=DataType.BOOL, index_filterable=True),
-    Property(name="written", data_type=DataType.INT, index_filterable=True),  # identifies the batch
-    *map(
-        _held,
-        ("passage_id", "document_id", "source_type", "published_at", "content_hash", "near_duplicate_group"),
-    ),
-    _held("revision"),
+    _stored(name="document", data_type=DataType.UUID, index_filterable=True),  # UUID of the document's id
+    _stored(name="written", data_type=DataType.INT, index_filterable=True),  # identifies the batch
+    *(_stored(name=name) for name in (*SHOWN, "revision")),
 )
 # The options of the vector index that the endpoint declares.
 _FIXED = ("ef_construction", "max_connections")
 _CHANGEABLE = ("ef", "dynamic_ef_min", "dynamic_ef_max", "dynamic_ef_factor", "flat_search_cutoff")
-
-
 _QUANTISERS = ("rq", "bq", "sq", "pq")
 
 
@@ -81,18 +62,14 @@ def tenant_of(index: Index) -> str:
     return f"{index.namespace[:31]}-V{index.name.rpartition('.v')[2]}"
 
 
-def passages(client: Client, endpoint: WeaviateEndpoint, tenant: str) -> Objects:
-    return client.collections.use(f"{endpoint.collection}Passage").with_tenant(tenant)
-
-
-def tenants(client: Client, endpoint: WeaviateEndpoint) -> Objects:
-    """The passages without a tenant, to create and remove tenants."""
+def collection(client: Client, endpoint: WeaviateEndpoint) -> Objects:
+    """The passages of every tenant, to create and remove tenants."""
     return client.collections.use(f"{endpoint.collection}Passage")
 
 
 async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
     """Create the collection if it is missing, and update what may change; raises BadIndex if it does not fit."""
-    held = tenants(client, endpoint)
+    held = collection(client, endpoint)
     if not await client.collections.exists(held.name) and await _created(client, endpoint):
         return
     config = await held.config.get()
@@ -155,15 +132,11 @@ def _passages_of(endpoint: WeaviateEndpoint) -> dict[str, Any]:
 Object = DataObject[dict[str, Any], None]
 
 
-def passage_uuid(passage_id: str) -> uuid.UUID:
-    return uuid.uuid5(uuid.NAMESPACE_OID, passage_id)
-
-
 def document_uuid(document_id: str) -> uuid.UUID:
     return uuid.uuid5(uuid.NAMESPACE_OID, f"document {document_id}")
 
 
-def objects(document: Document, manifest: Manifest, *, written_us: int) -> list[Object]:
+def objects(document: Document, manifest: Manifest, written_us: int) -> list[Object]:
     """The first one records that the document exists in its revision."""
     shared = served_fields(document)
     shared |= {"document": document_uuid(document.document_id), "written": written_us}
@@ -172,9 +145,11 @@ def objects(document: Document, manifest: Manifest, *, written_us: int) -> list[
     made = []
     for number, (passage, terms) in enumerate(zip(document.passages, texts.passages, strict=True)):
         properties = shared | (head if number == 0 else {})
-        properties |= {"is_passage": True, "passage_id": passage.passage_id, "terms": terms}
+        properties |= {"passage_id": passage.passage_id, "terms": terms}
         vector = None if passage.vector is None else passage.vector.tolist()
-        made.append(DataObject(properties, uuid=passage_uuid(passage.passage_id), vector=vector))
+        made.append(
+            DataObject(properties, uuid=uuid.uuid5(uuid.NAMESPACE_OID, passage.passage_id), vector=vector)
+        )
     if not made:
         made.append(DataObject(shared | head, uuid=document_uuid(document.document_id)))
     return made

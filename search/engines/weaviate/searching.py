@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,12 +13,11 @@ from weaviate.collections.classes.filters import FilterReturn
 
 from models.documents import Matrix
 from models.hits import Hit, Ranking
-from search import term_conditions
 from search.analysis import question_terms
 from search.checks import checked_questions
-from search.engines.weaviate.schema import MOST_RESULTS, Objects, document_uuid
+from search.engines.weaviate.schema import MOST_RESULTS, SHOWN, Objects, document_uuid
+from search.engines.weaviate.wand_pruning import Pruning
 from search.filter_terms import LONGEST_PART
-from search.filters import compile_filters, unknown_field_warning
 from search.protocol import Index, Search
 from search.ranking_end import (
     COSINE_DECIMALS,
@@ -30,14 +29,14 @@ from search.ranking_end import (
     is_settled,
     with_whole,
 )
-
-SHOWN = [*Hit._fields]
-SHOWN.remove("score")
+from search.term_conditions import Conditions
 
 _SCORE, _DISTANCE = MetadataQuery(score=True), MetadataQuery(distance=True)
 _MORE = 16
 _FACETS = Filter.by_property("facets")
-CONDITIONS = term_conditions.Conditions[FilterReturn](
+CONDITIONS = Conditions[FilterReturn](
+    longest_part=LONGEST_PART,
+    of_documents=lambda ids: Filter.by_property("document").contains_any([*map(document_uuid, ids)]),
     has_any=lambda terms: _FACETS.contains_any(list(terms)),
     has_like=lambda beginning, part: _FACETS.like(f"{beginning}*{part}*"),
     every=Filter.all_of,
@@ -48,10 +47,9 @@ _FUSIONS = {"relative": HybridFusion.RELATIVE_SCORE, "ranked": HybridFusion.RANK
 
 
 async def by_text(
-    index: Index, held: Objects, search: Search, texts: Sequence[str], least_hits: int
+    index: Index, held: Objects, search: Search, texts: Sequence[str], pruning: Pruning
 ) -> list[Ranking]:
-    """Asks for at least `least_hits` passages (see `search.engines.weaviate.wand_pruning`), and then for their documents' scores."""
-
+    """Asks for passages, and then for their documents' scores."""
     queries = [_terms(text, index.manifest.language) for text in texts]
     requests = [
         partial(held.query.bm25, query, query_properties=["terms"], return_metadata=_SCORE) if query else None
@@ -74,7 +72,7 @@ async def by_text(
         whole = {found.properties["document_id"]: found.metadata.score or 0.0 for found in answer.objects}
         return replace(candidates, hits=cut(with_whole(candidates.hits, whole), search.depth))
 
-    candidates = await _rankings(held, wide, requests, least_hits)
+    candidates = await _rankings(held, wide, requests, await pruning.least_hits(index))
     return list(await asyncio.gather(*map(scored, queries, candidates)))
 
 
@@ -93,14 +91,12 @@ async def by_both(
     search: Search,
     texts: Sequence[str],
     vectors: Matrix,
-    least_hits: int,
-    *,
+    pruning: Pruning,
     alpha: float,
     fusion: str,
 ) -> list[Ranking]:
     """`alpha` is the weight of the vectors, `fusion` a key of `_FUSIONS`."""
     questions = checked_questions(index.namespace, vectors, index.manifest, search.embedders)
-
     queries = [_terms(text, index.manifest.language) for text in texts]
     requests = [
         partial(
@@ -115,7 +111,7 @@ async def by_both(
         )
         for query, vector in zip(queries, questions.tolist(), strict=True)
     ]
-    return await _rankings(held, search, requests, least_hits)
+    return await _rankings(held, search, requests, await pruning.least_hits(index))
 
 
 _Ask = Callable[..., Awaitable[Any]]
@@ -136,10 +132,7 @@ async def _rankings(
 
         async def best(limit: int) -> list[Hit]:
             answer = await ask(limit=limit, filters=where, return_properties=SHOWN)
-            return [
-                hit_of(held.properties, _score(held.metadata.distance, held.metadata.score))
-                for held in answer.objects
-            ]
+            return [_hit(found) for found in answer.objects]
 
         return Ranking(*await _best(best, search.depth, least_hits))
 
@@ -165,31 +158,17 @@ async def _best(
 
 
 async def matching(held: Objects, search: Search) -> tuple[FilterReturn, tuple[str, ...]]:
-    """The filter for passages, or warnings: with any warning nothing matches, whatever the filter."""
-    # A filter that everything passes makes Weaviate compare every vector of a small namespace.
-    where = CONDITIONS.everything
-    if search.filters:
-        warnings = term_conditions.warnings(search.filters, LONGEST_PART)
-        warnings += await _unknown(held, compile_filters(search.filters).fields)
-        if warnings:
-            return where, warnings
-        where = CONDITIONS.of(search.filters)
-    if search.only_ids:
-        only = [document_uuid(name) for name in search.only_ids]
-        where = where & Filter.by_property("document").contains_any(only)
-    if search.exclude_ids:
-        excluded = [document_uuid(name) for name in search.exclude_ids]
-        where = where & Filter.not_(Filter.by_property("document").contains_any(excluded))
-    return where, ()
+    """The filter for passages, and warnings: with any warning nothing matches, whatever the filter."""
 
-
-async def _unknown(held: Objects, fields: Sequence[str]) -> tuple[str, ...]:
     async def is_known(field: str) -> bool:
         having = CONDITIONS.has_field(field)
         return bool((await held.query.fetch_objects(filters=having, limit=1, return_properties=[])).objects)
 
-    known = await asyncio.gather(*map(is_known, fields))
-    return tuple(unknown_field_warning(field) for field, has in zip(fields, known, strict=True) if not has)
+    found = CONDITIONS.of_search(search)
+    known = await asyncio.gather(*map(is_known, found.fields))
+    # A filter that everything passes makes Weaviate compare every vector of a small namespace.
+    where = Filter.all_of([*found.parts] or [CONDITIONS.everything])
+    return where, found.warnings(known)
 
 
 def _terms(text: str, language: str) -> str:
@@ -198,12 +177,9 @@ def _terms(text: str, language: str) -> str:
     return " ".join(term for term, count in terms.items() for _ in range(count))
 
 
-def _score(distance: float | None, score: float | None) -> float:
+def _hit(found: Any) -> Hit:
+    distance, score = found.metadata.distance, found.metadata.score
+    fields = {name: found.properties.get(name) for name in SHOWN}
     if distance is not None:
-        return round(1.0 - distance, COSINE_DECIMALS)
-    return round(score or 0.0, TEXT_DECIMALS)
-
-
-def hit_of(properties: Mapping[str, Any], score: float) -> Hit:
-    fields: dict[str, Any] = {name: properties.get(name) for name in SHOWN}
-    return Hit(score=score, **fields)
+        return Hit(score=round(1.0 - distance, COSINE_DECIMALS), **fields)
+    return Hit(score=round(score or 0.0, TEXT_DECIMALS), **fields)

@@ -7,75 +7,50 @@ matches, up to 10,000, it leaves out none.
 
 from __future__ import annotations
 
-import asyncio
 import ssl
-import time
 from functools import cached_property
 
 import httpx
 from structlog import get_logger
 
-from models.endpoints import WeaviateEndpoint
+from models.declarations.engines import WeaviateEndpoint
 from search.engines.weaviate.schema import MOST_RESULTS
+from search.protocol import Index
 
 log = get_logger("chorale.weaviate")
 
-_ASK_AGAIN_S = 60.0
-
 
 class Pruning:
-    """Asks the server during the first search, and beside a search every minute, because the collection may be
-    recreated."""
+    """Asks the server during the first search of each index.  An index in a collection that was created again has another name."""
 
     def __init__(self, endpoint: WeaviateEndpoint, *, key: str | None) -> None:
         self._endpoint = endpoint
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self._prunes: bool | None = None
-        self._is_named = False
-        self._asking: asyncio.Task[None] | None = None
-        self._asked_s = 0.0
+        self._prunes: dict[str, bool] = {}
+        """Whether the server prunes, by the name of the index."""
 
-    async def least_hits(self) -> int:
+    async def least_hits(self, index: Index) -> int:
         """Minimum number of passages to ask for in a text search; with fewer, some of the best can be missing."""
-        if self._prunes is None:
-            await asyncio.shield(self._asked())
-        elif time.monotonic() - self._asked_s > _ASK_AGAIN_S:
-            self._asked()
-        return 0 if self._prunes is False else MOST_RESULTS
+        if index.name not in self._prunes and (prunes := await self._read()) is not None:
+            if prunes and True not in self._prunes.values():
+                log.warning(
+                    "text searches in this Weaviate are slow, because its pruning leaves out good hits: start it with "
+                    "USE_INVERTED_SEARCHABLE=false, delete the collection and index again",
+                    url=self._endpoint.url,
+                    collection=self._endpoint.collection,
+                )
+            self._prunes[index.name] = prunes
+        return MOST_RESULTS if self._prunes.get(index.name, True) else 0
 
-    def _asked(self) -> asyncio.Task[None]:
-        """The request in progress, shared by all searches until it is answered."""
-        asking = self._asking
-        # A forked child inherits a task that never ends.
-        if asking is None or asking.done() or asking.get_loop() is not asyncio.get_running_loop():
-            self._asked_s = time.monotonic()
-            self._asking = asking = asyncio.create_task(self._ask())
-            # asyncio logs an error that nobody retrieved.
-            asking.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return asking
-
-    async def _ask(self) -> None:
-        """Reads the collection's configuration by REST, because the client omits this option.
-
-        Without an answer the previous result stays; if the collection is gone, nothing is known.
-        """
+    async def _read(self) -> bool | None:
+        """Reads the collection's configuration by REST, because the client omits this option; None without an answer."""
         address = f"{self._endpoint.url.rstrip('/')}/v1/schema/{self._endpoint.collection}Passage"
         secure = self._endpoint.is_secure
         async with httpx.AsyncClient(headers=self._headers, trust_env=secure, verify=self._tls) as client:
             answer = await client.get(address)
-        if answer.status_code == 404:
-            self._prunes = None
         if not answer.is_success:
-            return
-        self._prunes = bool(answer.json()["invertedIndexConfig"].get("usingBlockMaxWAND"))
-        if self._prunes and not self._is_named:
-            log.warning(
-                "text searches in this Weaviate are slow, because its pruning leaves out good hits: start it with "
-                "USE_INVERTED_SEARCHABLE=false, delete the collection and index again",
-                url=self._endpoint.url,
-                collection=self._endpoint.collection,
-            )
-        self._is_named = self._prunes
+            return None
+        return bool(answer.json()["invertedIndexConfig"].get("usingBlockMaxWAND"))
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:

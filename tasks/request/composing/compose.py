@@ -20,9 +20,9 @@ from fusion.confidence import confidence
 from fusion.fused_hits import FusedQuestion
 from fusion.interleaving import fused_question
 from fusion.page import NO_PIN_LOOKUP, is_chosen_among_all
+from models.boost_plan import BoostPlan
 from models.branch_result import Degradation
-from models.known_words import ADVICE, hardly_known
-from models.plan import BoostPlan
+from models.texts.known_words import ADVICE, hardly_known
 from search.deadline import Deadline
 from tasks.request.composing.contexts import make_contexts
 from tasks.request.composing.ending import Ending

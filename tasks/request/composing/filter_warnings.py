@@ -9,8 +9,8 @@ from pydantic_core import to_json
 
 from fusion.branch_results import BranchAnswers, ranking_of
 from fusion.fused_hits import FusedQuestion
+from models.declarations.extensions import BranchKind
 from models.documents import PassageText
-from models.extensions import BranchKind
 from search.filter_meanings import requested_filters, type_warnings
 from search.filters import composed, unknown_field_warning
 
@@ -36,10 +36,10 @@ def without_contradictions(
     answers: BranchAnswers, pages: Mapping[int, FusedQuestion]
 ) -> dict[int, FusedQuestion]:
     """The pages without "no document has this field" of one branch where another found documents that meet the filters."""
-    said = {unknown_field_warning(composed(field)) for field in answers.request.filters}
+    contradicted = {unknown_field_warning(composed(field)) for field in answers.request.filters}
     return {
-        index: replace(page, warnings=tuple(line for line in page.warnings if line not in said))
-        if said.intersection(page.warnings) and _has_met(answers, position)
+        index: replace(page, warnings=tuple(line for line in page.warnings if line not in contradicted))
+        if contradicted.intersection(page.warnings) and _has_met(answers, position)
         else page
         for position, (index, page) in enumerate(pages.items())
     }
@@ -62,14 +62,14 @@ def _unmet(
         for branch in answers.plan.branches
         if (branch_result := answers.branch_results.get(branch.name)) is not None and branch_result.answered
     ]
-    tells = any(
+    lists_every_document = any(
         branch.kind == "document" or "questions" in kinds[branch.kind].needs
         for branch, rankings in answered
         if rankings
     )
     if (
         not filters
-        or not tells
+        or not lists_every_document
         or any(
             ranking.hits or ranking.warnings
             for _, rankings_of_branch in answered

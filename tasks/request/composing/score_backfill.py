@@ -13,9 +13,9 @@ from fusion.branch_results import BranchAnswers, ranking_of
 from fusion.interleaving import missing_scores
 from fusion.rankings import Scores
 from models.branch_result import Degradation, StageNote
+from models.declarations.fusion_method import Method
 from models.documents import Vector
 from models.errors import StageFailure
-from models.fusion_method import Method
 from models.hits import QueryInputs
 from models.plan import BranchPlan
 from search.deadline import Deadline

@@ -20,8 +20,8 @@ from config.declarations import Pipeline
 from fusion.branch_results import BranchAnswers
 from ledger.caches import CacheUnavailable, normalised_text
 from models.branch_result import StageNote
-from models.known_words import is_about_language
 from models.plan import Plan
+from models.texts.known_words import is_about_language
 from tasks.wiring.resources import Resources
 
 log = get_logger("chorale.cache")

@@ -71,7 +71,7 @@ def fails_policy(request: Request, branches: Sequence[BranchPlan], missing: Iter
     return not meets_policy(request, names, set(names).difference(missing))
 
 
-def reasons_not_asked(
+def skip_reasons(
     branches: Sequence[BranchPlan], missing: Mapping[str, Degradation]
 ) -> dict[str, Degradation]:
     """The reason of each branch, for a plan that is not carried out."""

@@ -15,7 +15,7 @@ from chorale_client.wire_names import QUEUE_BULK
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from models.extensions import Need
+from models.declarations.extensions import Need
 from models.plan import BranchPlan, Plan, embedding_s
 from tasks.request.planning.live_pairs import is_shadow
 from tasks.wiring.resources import Resources

@@ -14,11 +14,12 @@ from chorale_client.wire_names import Reason, Stage, StageStatus, Warned
 from config.declarations import BranchDeclaration, Configuration, Pipeline
 from config.model_declarations import RerankerDeclaration
 from fusion.rankings import DENSE, LEXICAL
+from models.boost_plan import BoostPlan
 from models.branch_result import Degradation, StageNote
+from models.declarations.fusion_method import Method
 from models.errors import NotOffered, StageFailure
-from models.fusion_method import Method
 from models.hits import MAX_TERMS
-from models.plan import BoostPlan, BranchPlan, FusionPlan, Plan, RerankPlan, searched_indices
+from models.plan import BranchPlan, FusionPlan, Plan, RerankPlan, searched_indices
 from records.rules.matching import Matcher
 from search.closed_values import wrong_filter
 from search.filter_meanings import requested_filters

@@ -9,12 +9,15 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import httpx2
 import pytest
 from chorale_client.adapters.mcp import mcp_server
+from chorale_client.keys import RATE
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
@@ -23,12 +26,13 @@ from typer.testing import CliRunner
 from cli.app import app
 from cli.local.ports import Address
 from cli.mcp_over_http import app_with_keys, server_of, within_the_key
+from config.settings import Settings
 from models.errors import WrongDeclaration
 from records.keys.grant import Grant
 from records.keys.key_store import KeyStore
 from tests.contracts.adapter import QUESTION, patient
 from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
-from tests.support.servers.redis_server import free_port
+from tests.support.servers.redis_server import RedisServer, free_port
 from tests.support.waiting import until
 
 HEALTHY = patient(branches=["bm25", "vector"])
@@ -94,12 +98,17 @@ def listens(address: Address) -> bool:
 @pytest.fixture(scope="module")
 def keyed(pipeline: RunningPipeline) -> Iterator[tuple[str, KeyStore]]:
     """The address of a server that wants keys, and the keys of its installation."""
-    settings = pipeline.resources.settings
+    with serving_with_keys(pipeline.resources.settings, pipeline.server.url) as served:
+        yield served
+
+
+@contextmanager
+def serving_with_keys(
+    settings: Settings, redis_url: str | Mapping[str, str]
+) -> Iterator[tuple[str, KeyStore]]:
     address = Address("127.0.0.1", free_port())
-    made = mcp_server(
-        pipeline.server.url, options=HEALTHY, namespaces=["default", "books"], allow=within_the_key
-    )
-    server = server_of(app_with_keys(made, address, settings, pipeline.server.url), address, settings)
+    made = mcp_server(redis_url, options=HEALTHY, namespaces=["default", "books"], allow=within_the_key)
+    server = server_of(app_with_keys(made, address, settings), address, settings)
     keys = KeyStore(settings.audit_database_url)
     serving = Thread(target=server.run)
     serving.start()
@@ -166,6 +175,24 @@ def test_a_forbidden_namespace_and_an_unknown_one_give_the_same_error(keyed: tup
     assert text(only_default, "books") == "there is no namespace 'books' here"
     assert text(only_default, "nothing") == "there is no namespace 'nothing' here"
     assert text(grant(scopes=frozenset({"jobs:write"})), "default") == "this key lacks the scope 'search:run'"
+
+
+def test_all_cells_count_the_calls_of_a_key_together_and_the_next_one_counts_for_a_lost_one(
+    tmp_path: Path,
+) -> None:
+    with RedisServer() as a, RedisServer() as b:
+        cells = {"a": a.url, "b": b.url}
+        with serving_with_keys(Settings(home=tmp_path, cells=cells), cells) as (url, keys):
+            headers = {"Authorization": f"Bearer {keys.create(grant(requests_per_minute=1)).text}"}
+
+            def is_refused() -> bool:
+                return httpx2.post(url, headers=headers, json={}).status_code == 429
+
+            assert [is_refused(), is_refused()] == [False, True]
+            with a.client() as redis:
+                counting = a if redis.keys(RATE + "*") else b
+            counting.kill()
+            assert [is_refused(), is_refused()] == [False, True]
 
 
 def test_a_key_that_calls_too_often_is_told_when_to_call_again(keyed: tuple[str, KeyStore]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +93,27 @@ def test_no_two_maps_that_are_merged_have_a_key_in_common() -> None:
     for maps in merged:
         keys = [key.value for one in maps for key, _ in one.value]
         assert len(keys) == len(set(keys)), sorted(keys)
+
+
+@pytest.mark.slow
+def test_docker_s_reader_merges_the_maps_of_each_service_as_pyyaml_does() -> None:
+    if not shutil.which("go"):
+        pytest.skip("without Go: docker's reader of compose files is built from its source")
+    reader = "github.com/compose-spec/compose-go/v2/cmd@v2.16.2"
+    unchanged = [
+        f"-no-{step}" for step in ("interpolation", "path-resolution", "normalization", "consistency")
+    ]
+    call = ["go", "run", reader, *unchanged, "-format=json", "docker-compose.yml"]
+    read = json.loads(subprocess.run(call, cwd=ROOT, check=True, capture_output=True).stdout)["services"]
+    in_full = {"depends_on", "volumes"}  # it adds what the file leaves out
+
+    def compared(services: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        return {
+            name: {key: value for key, value in service.items() if key not in in_full}
+            for name, service in services.items()
+        }
+
+    assert compared(read) == compared(SERVICES)
 
 
 def _nodes(node: yaml.Node | None) -> Iterator[yaml.Node]:

@@ -6,8 +6,7 @@ The store is the one that the page about sources declares.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from tests.support.code_blocks import code_blocks
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.mongodb_server import MongodbServer
-from tests.support.servers.own_server import free_ports
 from tests.support.servers.pinecone_server import PineconeServer
 from tests.support.servers.redis_server import RedisServer
 
@@ -61,24 +59,6 @@ def redis() -> Iterator[RedisServer]:
         yield server
 
 
-@contextmanager
-def service(
-    redis: RedisServer, pinecone: PineconeServer, file: Path, mongodb_url: str, texts_s: float = 9
-) -> Iterator[OneProcess]:
-    [block] = [block for block in code_blocks("toml") if "[stores.farm.options.texts]" in block.code]
-    text = block.code
-    for public in ("https://farm-1a2b3c4.svc.example.pinecone.io", "https://api.pinecone.io"):
-        assert public in text
-        text = text.replace(public, pinecone.origin)
-    file.write_text(text.replace("timeout_s = 1 ", f"timeout_s = {texts_s} "), encoding="utf-8")
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PINECONE_API_KEY", KEY)
-        environment.setenv("FARM_MONGODB_URL", mongodb_url)
-        with OneProcess(redis, pipeline_file=file) as pipeline:
-            yield pipeline
-            pipeline.resources.store("farm").close()  # type: ignore[attr-defined]
-
-
 @pytest.fixture(scope="module")
 def farm(
     redis: RedisServer,
@@ -86,9 +66,19 @@ def farm(
     mongodb: MongodbServer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[OneProcess]:
+    [block] = [block for block in code_blocks("toml") if "[stores.farm.options.texts]" in block.code]
+    text = block.code.replace("timeout_s = 1 ", "timeout_s = 9 ")
+    for public in ("https://farm-1a2b3c4.svc.example.pinecone.io", "https://api.pinecone.io"):
+        assert public in text
+        text = text.replace(public, pinecone.origin)
     file = tmp_path_factory.mktemp("farm") / "pipeline.toml"
-    with service(redis, pinecone, file, mongodb.url()) as pipeline:
-        yield pipeline
+    file.write_text(text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PINECONE_API_KEY", KEY)
+        environment.setenv("FARM_MONGODB_URL", mongodb.url())
+        with OneProcess(redis, pipeline_file=file) as pipeline:
+            yield pipeline
+            pipeline.resources.store("farm").close()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)
@@ -124,11 +114,14 @@ def cosine(name: str, query: str = QUESTION) -> float:
 BEST_FIRST = sorted(CHUNKS.keys() - {LOST}, key=cosine, reverse=True)
 
 
-def test_a_query_is_embedded_searched_and_its_texts_fetched(
+def test_a_query_is_embedded_searched_its_texts_fetched_and_a_chunk_without_one_counted(
     farm: OneProcess, pinecone: PineconeServer
 ) -> None:
+    assert cosine(LOST) > cosine("cows"), "it would be the best match"
     answer = retrieve(farm)
     assert (answer.status, ids(answer)) == ("complete", BEST_FIRST)
+    said = "document_missing: farm: 1 of 5 hits have no text in the collection, and are left out"
+    assert said in answer.warnings
     best = answer.hits[0]
     assert (best.text, best.metadata) == (CHUNKS["cows"][1], {"domain": "animals"})
     assert best.branches["farm"].score == pytest.approx(cosine("cows"), abs=1e-5)
@@ -157,45 +150,13 @@ def test_only_chunks_of_the_domains_are_found_and_pinecone_filters_before_it_ran
     assert set(ids(retrieve(farm, domains=[]))) == set(BEST_FIRST), "no domains are all of them"
 
 
-def test_a_namespace_is_searched_alone(farm: OneProcess) -> None:
+def test_a_namespace_is_searched_alone_and_matches_below_the_threshold_are_removed(farm: OneProcess) -> None:
     assert ids(retrieve(farm, namespace="forestry")) == ["cows"]
     assert retrieve(farm, namespace="nowhere").hits == ()
-
-
-def test_matches_below_the_threshold_are_removed_after_the_search(farm: OneProcess) -> None:
     scores = [cosine(name) for name in BEST_FIRST]
     answer = retrieve(farm, confidence_threshold=(scores[1] + scores[2]) / 2)
     assert ids(answer) == BEST_FIRST[:2]
     assert answer.questions[0].removed == {"min_branch_score": len(BEST_FIRST) - 2}
-
-
-def test_a_chunk_that_mongodb_does_not_have_is_skipped_and_counted(farm: OneProcess) -> None:
-    assert cosine(LOST) > cosine("cows"), "it would be the best match"
-    answer = retrieve(farm, top_k=1)
-    assert (answer.status, ids(answer)) == ("complete", ["cows"])
-    said = "document_missing: farm: 1 of 5 hits have no text in the collection, and are left out"
-    assert said in answer.warnings
-
-
-def test_a_forced_filter_holds_whatever_the_request_asks(farm: OneProcess, pinecone: PineconeServer) -> None:
-    forced = {"domain": {"all": ["crops", ["animals", "crops"]]}}
-    answer = retrieve(farm, filters=forced, request_id="t.acme.1")
-    assert ids(answer) == ["wheat"]
-    [sent] = pinecone.asked_at("/query")
-    assert {"domain": {"$in": ["crops"]}} in sent["filter"]["$and"]
-
-
-def test_without_mongodb_the_branch_fails_by_name_and_the_answer_quotes_no_password(
-    redis: RedisServer, pinecone: PineconeServer, tmp_path: Path
-) -> None:
-    (dead,) = free_ports(1)
-    url = f"mongodb://farm:sesame@127.0.0.1:{dead}/"
-    with service(redis, pinecone, tmp_path / "pipeline.toml", url, texts_s=0.2) as farm:
-        answer = retrieve(farm)
-    [part] = answer.degraded
-    assert (answer.status, part.where, part.reason) == ("failed", "search.farm", "unavailable")
-    assert "FARM_MONGODB_URL cannot be reached" in part.detail
-    assert "sesame" not in str(answer)
 
 
 def test_an_index_that_embeds_by_itself_gets_the_question_and_its_hits_have_their_texts(

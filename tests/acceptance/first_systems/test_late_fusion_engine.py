@@ -1,28 +1,25 @@
 """The late-fusion engine: several sources asked side by side, and the weighted mean of their normalised scores.
 
-What a question costs stands in `docs/evidence`, `chorale tune`, `chorale compare` and feedback in `tests/integration`, and entry points
-in `tests/integration/tasks/test_other_sources.py`.
+What a question costs stands in `docs/evidence`, `chorale tune`, `chorale compare` and feedback in `tests/integration`, entry points
+in `tests/integration/tasks/test_other_sources.py`, and scores that sources declare in `tests/unit/fusion/test_other_systems.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from chorale_client import Answer
+from chorale_client import Answer, make_request
 
 from config.pipeline_reader import DEFAULT_FILE
-from models.documents import PassageText
-from models.extensions import Kinds, StoreKind
-from models.hits import Hit, Ranking
-from search.texts_with_hits import TextsWithHits
-from tasks.wiring.pipeline import BUILT_IN, load_pipeline
+from tasks.request.planning.plans import resolve
+from tasks.wiring.pipeline import load_pipeline
 from tests.support.pipelines.one_process import OneProcess
-from tests.support.pipelines.pipeline_files import LOCAL, branch
+from tests.support.pipelines.pipeline_files import branch, declared
 from tests.support.servers.search_server import Handler, SearchServer, says, sends
 
 FIVE_SOURCES = Path(__file__).parents[3] / "examples" / "late_fusion.toml"
@@ -36,29 +33,21 @@ DOCUMENTS = {
 }
 NOTES = {"notes": ("Notes", "The translation had notes that were longer than the text itself.")}
 
-# The answers have the fields and the nesting of those of en.wikipedia.org and www.wikidata.org.
+# The answers have the nesting of those of en.wikipedia.org and www.wikidata.org, and the fields that the example reads.
 WIKIPEDIA = {
-    "batchcomplete": "",
-    "continue": {"sroffset": 2, "continue": "-||"},
     "query": {
         "searchinfo": {"totalhits": 1543},
         "search": [
             {
-                "ns": 0,
                 "title": "Ada Lovelace",
                 "pageid": 974,
-                "size": 94105,
-                "wordcount": 9612,
                 "snippet": 'Augusta <span class="searchmatch">Ada</span> King, Countess of '
                 '<span class="searchmatch">Lovelace</span> &amp; mathematician',
                 "timestamp": "2026-10-30T18:11:02Z",
             },
             {
-                "ns": 0,
                 "title": "Ada Lovelace Day",
                 "pageid": 26052466,
-                "size": 8021,
-                "wordcount": 702,
                 "snippet": 'A day named after <span class="searchmatch">Ada</span>',
                 "timestamp": "2026-08-02T07:45:30Z",
             },
@@ -66,41 +55,17 @@ WIKIPEDIA = {
     },
 }
 WIKIDATA = {
-    "searchinfo": {"search": QUESTION},
     "search": [
         {
             "id": "Q7259",
-            "title": "Q7259",
-            "pageid": 8434,
             "concepturi": "http://www.wikidata.org/entity/Q7259",
-            "repository": "wikidata",
             "url": "//www.wikidata.org/wiki/Q7259",
-            "display": {
-                "label": {"value": "Ada Lovelace", "language": "en"},
-                "description": {"value": "English mathematician (1815–1852)", "language": "en"},
-            },
             "label": "Ada Lovelace",
             "description": "English mathematician (1815–1852)",
-            "match": {"type": "label", "language": "en", "text": "Ada Lovelace"},
         }
-    ],
-    "search-continue": 1,
-    "success": 1,
+    ]
 }
-# Two answers of en.wikipedia.org as pymediawiki 0.7.5 has recorded them (tests/mock_requests.json, MIT): of a search without
-# snippets (srprop=), and of a wrong parameter, which has the status 200.
-RECORDED_SEARCH = {
-    "batchcomplete": "",
-    "continue": {"continue": "-||", "sroffset": 3},
-    "query": {
-        "search": [
-            {"ns": 0, "pageid": 1962418, "title": "Chess set"},
-            {"ns": 0, "pageid": 12051255, "title": "Staunton chess set"},
-            {"ns": 0, "pageid": 43173914, "title": "Dubrovnik chess set"},
-        ],
-        "searchinfo": {"totalhits": 8006},
-    },
-}
+# Of a wrong parameter, as pymediawiki 0.7.5 has recorded it (tests/mock_requests.json, MIT); its status is 200.
 RECORDED_ERROR = {
     "error": {
         "*": "See https://en.wikipedia.org/w/api.php for API usage. Subscribe to the mediawiki-api-announce mailing list at "
@@ -197,7 +162,7 @@ def test_a_knowledge_graph_wikipedia_and_wikidata_stand_in_one_ranking_with_the_
     assert found_by["wikidata/Q7259"] == {"wikidata"}
 
 
-def test_an_entry_of_wikipedia_has_its_title_its_snippet_and_its_moment(
+def test_entries_of_wikipedia_and_wikidata_have_title_text_moment_and_address(
     five: OneProcess, wikimedia: Wikimedia
 ) -> None:
     answer = ask_five(five, branches=["wikipedia"])
@@ -205,22 +170,13 @@ def test_an_entry_of_wikipedia_has_its_title_its_snippet_and_its_moment(
     assert (entry.title, entry.published_at) == ("Ada Lovelace", "2026-10-30T18:11:02Z")
     assert entry.text == "Augusta Ada King, Countess of Lovelace & mathematician"
     assert answer.questions[0].total_matches == 1543
-    [asked] = wikimedia.asked
-    parameters = parse_qs(urlsplit(asked.target).query)
-    assert parameters["srsearch"] == [QUESTION]
-    assert parameters["list"] == ["search"]
-    assert "example.org" in asked.headers["user-agent"]
-
-
-def test_a_recorded_search_of_wikipedia_is_read_in_its_order(five: OneProcess, wikimedia: Wikimedia) -> None:
-    wikimedia.answers["/wikipedia"] = says(RECORDED_SEARCH)
-    answer = ask_five(five, branches=["wikipedia"])
-    assert [(one.document_id, one.title) for one in answer.hits] == [
-        ("wikipedia/1962418", "Chess set"),
-        ("wikipedia/12051255", "Staunton chess set"),
-        ("wikipedia/43173914", "Dubrovnik chess set"),
-    ]
-    assert (answer.status, answer.questions[0].total_matches) == ("complete", 8006)
+    [entity] = ask_five(five, branches=["wikidata"]).hits
+    assert (entity.title, entity.text) == ("Ada Lovelace", "English mathematician (1815–1852)")
+    assert entity.url == "http://www.wikidata.org/entity/Q7259"
+    searched, fetched = (parse_qs(urlsplit(asked.target).query) for asked in wikimedia.asked)
+    assert (searched["list"], searched["srsearch"]) == (["search"], [QUESTION])
+    assert (fetched["action"], fetched["search"]) == (["wbsearchentities"], [QUESTION])
+    assert all("example.org" in asked.headers["user-agent"] for asked in wikimedia.asked)
 
 
 def test_a_recorded_error_of_wikipedia_costs_its_branch_although_its_status_is_200(
@@ -230,17 +186,6 @@ def test_a_recorded_error_of_wikipedia_costs_its_branch_although_its_status_is_2
     answer = ask_five(five)
     assert [(part.where, part.reason) for part in answer.degraded] == [("search.wikipedia", "invalid_answer")]
     assert "wikidata/Q7259" in {one.document_id for one in answer.hits}
-
-
-def test_an_entity_of_wikidata_has_its_label_its_description_and_its_address(
-    five: OneProcess, wikimedia: Wikimedia
-) -> None:
-    [entity] = ask_five(five, branches=["wikidata"]).hits
-    assert (entity.title, entity.text) == ("Ada Lovelace", "English mathematician (1815–1852)")
-    assert entity.url == "http://www.wikidata.org/entity/Q7259"
-    [asked] = wikimedia.asked
-    parameters = parse_qs(urlsplit(asked.target).query)
-    assert (parameters["action"], parameters["search"]) == (["wbsearchentities"], [QUESTION])
 
 
 def normalised(name: str, score: float | None, rank: int) -> float:
@@ -258,42 +203,39 @@ def by_hand(branches: Mapping[str, Any], weights: Mapping[str, float]) -> float:
 
 
 def test_a_score_is_the_weighted_mean_over_the_sources_that_found_it_times_the_boost_at_most_1(
-    five: OneProcess,
+    here: OneProcess, five: OneProcess
 ) -> None:
-    hits = ask_five(five).hits
-    for one in hits:
-        assert one.score == pytest.approx(by_hand(one.branches, WEIGHTS), rel=1e-6), one.document_id
-    assert {one.score == 1.0 for one in hits} == {True, False}
+    """In the shipped pipeline HyDE, which shares its encoder with the vectors, is a source of its own."""
+    answer, shipped = ask_five(five), ask(here)
+    for one in (*answer.hits, *shipped.hits):
+        weights = {**WEIGHTS, "hyde": UNKNOWN}
+        assert one.score == pytest.approx(by_hand(one.branches, weights), rel=1e-6), one.document_id
+        assert set(one.found_by) == set(one.branches)
+        assert one.score_kind == "late-fusion"
+        assert sum(branch.contribution for branch in one.branches.values()) == pytest.approx(one.score)
+    assert {"bm25", "vector", "hyde"} in [set(one.branches) for one in shipped.hits]
+    assert {one.score == 1.0 for one in answer.hits} == {True, False}
     # The second entry of Wikipedia: half of the first one's value, by one source.
-    assert {one.document_id: one.score for one in hits}["wikipedia/26052466"] == pytest.approx(0.5 * 1.2)
+    scores = {one.document_id: one.score for one in answer.hits}
+    assert scores["wikipedia/26052466"] == pytest.approx(0.5 * 1.2)
+    several = [len(one.found_by) > 1 for one in answer.hits]
+    assert answer.questions[0].coverage == pytest.approx(sum(several) / len(several), abs=1e-3)
 
 
-def test_every_source_counts_for_the_boost_with_the_shipped_pipeline_too(here: OneProcess) -> None:
-    """HyDE shares its encoder with the vectors, and is a source of its own."""
-    weights = {**WEIGHTS, "hyde": UNKNOWN}
-    hits = ask(here).hits
-    assert {"bm25", "vector", "hyde"} in [set(one.branches) for one in hits]
-    for one in hits:
-        assert one.score == pytest.approx(by_hand(one.branches, weights), rel=1e-6)
+def test_a_source_that_declares_scores_of_bm25_counts_from_0_with_min_max(tmp_path: Path) -> None:
+    store = '[stores.web]\nkind = "http"\noptions = { url = "http://127.0.0.1/?q={question}", hits = "hits", id = "id" }\n'
+    words = branch("words", kind="http", store="web", more='scores = "bm25"')
+    pipeline = declared(tmp_path, store + words + branch("meaning", kind="http", store="web"))
+    plan = resolve(make_request("q"), pipeline, accepted_at=datetime.now(UTC), generation=None, models={})
+    assert {one.name: one.floor for one in plan.branches} == {"words": 0.0, "meaning": None}
 
 
-@pytest.mark.parametrize("failing", ["wikipedia", "wikidata"])
-def test_one_source_that_fails_does_not_block_the_others(
-    five: OneProcess, wikimedia: Wikimedia, failing: str
-) -> None:
-    wikimedia.answers[f"/{failing}"] = sends(503)
+def test_one_source_that_fails_does_not_block_the_others(five: OneProcess, wikimedia: Wikimedia) -> None:
+    wikimedia.answers["/wikidata"] = sends(503)
     answer = ask_five(five)
-    assert (answer.status, [part.where for part in answer.degraded]) == ("degraded", [f"search.{failing}"])
+    assert (answer.status, [part.where for part in answer.degraded]) == ("degraded", ["search.wikidata"])
     found_by = {name for one in answer.hits for name in one.found_by}
-    assert found_by == WEIGHTS.keys() - {failing}
-
-
-def test_sources_are_asked_side_by_side(five: OneProcess) -> None:
-    """Each has a queue of its own, and none waits for the answer of another."""
-    request_id = five.submit(QUESTION, namespace="five", cache="bypass")
-    assert {name: five.redis.llen(f"chorale.{name}") for name in WEIGHTS} == dict.fromkeys(WEIGHTS, 1)
-    five.work()
-    assert five.answer(request_id).status == "complete"
+    assert found_by == WEIGHTS.keys() - {"wikidata"}
 
 
 def test_a_request_chooses_its_sources_its_strategy_and_its_number_of_results(five: OneProcess) -> None:
@@ -302,147 +244,23 @@ def test_a_request_chooses_its_sources_its_strategy_and_its_number_of_results(fi
     assert {name for one in answer.hits for name in one.found_by} <= {"bm25", "wikipedia"}
 
 
-def test_a_result_names_what_its_sources_gave_it(five: OneProcess) -> None:
-    for one in ask_five(five).hits:
-        assert set(one.found_by) == set(one.branches)
-        assert one.score_kind == "late-fusion"
-        contributions = sum(branch.contribution for branch in one.branches.values())
-        assert contributions == pytest.approx(one.score)
-
-
-def test_the_coverage_is_the_share_of_hits_that_several_sources_found(five: OneProcess) -> None:
-    answer = ask_five(five)
-    several = [len(one.found_by) > 1 for one in answer.hits]
-    assert answer.questions[0].coverage == pytest.approx(sum(several) / len(several), abs=1e-3)
-
-
-# Scores of search engines that answer over HTTP.
-
-SCORES = """
-[stores.{name}]
-kind = "http"
-options = {{ url = "{url}/{name}?q={{question}}", hits = "hits", id = "id", score = "score", id_prefix = "" }}
-"""
-TYPED = """
-[configurations.late-fusion]
-method = "late-fusion"
-[configurations.typed]
-method = "rrf"
-[configurations.typed.weights_by_type]
-identifier = { words = 0.8, meaning = 0.1 }
-keyword = { words = 0.6, meaning = 0.2 }
-"""
-
-
-@pytest.fixture(scope="module")
-def engines(
-    here: OneProcess, wikimedia: Wikimedia, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OneProcess]:
-    """Two engines over HTTP: `words` declares that its scores are BM25's, and `meaning` has a cosine; `memo` is one's own."""
-    lines = [LOCAL, TYPED, '[stores.memo]\nkind = "memo"\n']
-    lines += [SCORES.format(name=name, url=wikimedia.origin) for name in ("words", "meaning")]
-    lines += [
-        branch("words", kind="http", store="words", more='weight = 0.4\nscores = "bm25"'),
-        branch("meaning", kind="http", store="meaning", more="weight = 0.4"),
-        branch("memo", kind="bm25", store="memo"),
-    ]
-    file = tmp_path_factory.mktemp("engines") / "pipeline.toml"
-    file.write_text("".join(lines), encoding="utf-8")
-    kinds = BUILT_IN | Kinds(stores={"memo": StoreKind(lambda name, options: Memo())})
-    with OneProcess(here.server, pipeline_file=file, kinds=kinds) as pipeline:
-        pipeline.index(DOCUMENTS, namespace="engines")
-        yield pipeline
-        for name in ("words", "meaning"):
-            pipeline.resources.store(name).close()  # type: ignore[attr-defined]
-
-
-class Memo(TextsWithHits):
-    """An engine of one's own: what it must know is how to search."""
-
-    def search_text(self, namespace: str, texts: list[str], search: Any) -> list[Ranking]:
-        text = PassageText("memo#0", "memo", "Memo", "", "Call the engine room.", {})
-        return [Ranking((Hit("memo#0", "memo", 10.0),), texts={"memo#0": text}) for _ in texts]
-
-
-def scores_of(
-    engines: OneProcess, wikimedia: Wikimedia, given: Mapping[str, Mapping[str, float]], **options: Any
-) -> dict[str, float]:
-    """By document the fused score of what the engines give."""
-    for name, scores in given.items():
-        hits = [{"id": id_, "score": score} for id_, score in scores.items()]
-        wikimedia.answers[f"/{name}"] = says({"hits": hits})
-    answer = ask(engines, namespace="engines", branches=list(given), **options)
-    assert answer.status == "complete"
-    return {one.document_id: one.score for one in answer.hits}
-
-
-@pytest.mark.parametrize(("meaning", "words", "expected"), [(0.9, 0.88, 0.661), (0.8, 0.8, 0.588)])
-def test_the_two_fixed_cases(
-    engines: OneProcess, wikimedia: Wikimedia, meaning: float, words: float, expected: float
-) -> None:
-    given = {"meaning": {"x": meaning}, "words": {"x": words}}
-    assert scores_of(engines, wikimedia, given)["x"] == pytest.approx(expected, abs=5e-4)
-
-
-def test_bm25_is_divided_by_20_over_http_too_if_the_branch_declares_it_and_a_cosine_is_clamped(
-    engines: OneProcess, wikimedia: Wikimedia
-) -> None:
-    scores = scores_of(engines, wikimedia, {"words": {"a": 37.0, "b": 10.0, "c": 0.88}})
-    assert scores == pytest.approx({"a": 1.0, "b": 10 / 20 * 1.2, "c": 0.88 / 20 * 1.2})
-    scores = scores_of(engines, wikimedia, {"meaning": {"a": 1.7, "b": 0.5, "c": -0.3}})
-    assert scores == pytest.approx({"a": 1.0, "b": 0.5 * 1.2, "c": 0.0})
-
-
-def test_declared_bm25_scores_count_from_0_with_min_max(engines: OneProcess, wikimedia: Wikimedia) -> None:
-    """The last hit has 5 / 20 of the first one's value; a cosine's last hit has none."""
-    given = {"a": 20.0, "b": 5.0}
-    assert scores_of(engines, wikimedia, {"words": given}, fusion="min-max")["b"] == pytest.approx(0.4 * 0.25)
-    assert scores_of(engines, wikimedia, {"meaning": given}, fusion="min-max")["b"] == 0.0
-
-
-def test_weights_follow_the_type_of_the_question(engines: OneProcess, wikimedia: Wikimedia) -> None:
-    wikimedia.answers |= dict.fromkeys(["/words", "/meaning"], says({"hits": [{"id": "x", "score": 1}]}))
-    weights = {}
-    for text in ("IL-6", "punched cards", "who drove the engine with punched cards?"):
-        answer = ask(engines, text, namespace="engines", configuration="typed", branches=["words", "meaning"])
-        weights[text] = [answer.hits[0].branches[name].weight for name in ("words", "meaning")]
-    assert list(weights.values()) == [[0.8, 0.1], [0.6, 0.2], [0.4, 0.4]]
-
-
-def test_an_engine_of_ones_own_is_a_source(engines: OneProcess) -> None:
-    answer = ask(engines, namespace="engines", branches=["memo"])
-    [memo] = answer.hits
-    assert (memo.text, memo.found_by) == ("Call the engine room.", ("memo",))
-    assert memo.score == pytest.approx(10 / 20 * 1.2)
-
-
-# The result.
-
-
-def test_a_result_has_content_title_score_type_metadata_and_a_snippet_that_fits_the_query(
+def test_an_answer_has_content_snippets_confidence_times_strategy_and_a_line_for_each_source(
     here: OneProcess,
 ) -> None:
-    best = ask(here).hits[0]
+    answer = ask(here, context_tokens=200)
+    best, question = answer.hits[0], answer.questions[0]
     title, text = DOCUMENTS["lovelace"]
     assert (best.document_id, best.title, best.text, best.source_type) == ("lovelace", title, text, "book")
     assert best.snippet is not None
     marked = [best.snippet.text[start:end] for start, end in best.snippet.highlights]
     assert {"Ada", "Lovelace"} <= set(marked)
-
-
-def test_the_answer_has_fused_content_confidence_time_query_strategy_and_moment(here: OneProcess) -> None:
-    answer = ask(here, context_tokens=200)
-    question = answer.questions[0]
     assert question.context is not None
-    assert DOCUMENTS["lovelace"][1] in question.context.text
+    assert text in question.context.text
     assert question.confidence is not None
     assert 0 <= question.confidence <= 1
     assert answer.took_ms > 0
     assert (question.text, answer.method) == (QUESTION, "late-fusion")
     assert datetime.fromisoformat(answer.ended_at)
-
-
-def test_each_source_has_a_line_of_its_own_with_its_time_and_its_number_of_hits(here: OneProcess) -> None:
-    lines = {line.stage: line for line in ask(here).stages if line.stage.startswith("search.")}
+    lines = {line.stage: line for line in answer.stages if line.stage.startswith("search.")}
     assert lines.keys() == {"search.bm25", "search.vector", "search.hyde"}
     assert all(line.ms >= 0 and line.n_out for line in lines.values())

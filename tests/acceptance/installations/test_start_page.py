@@ -24,11 +24,12 @@ def desk(tmp_path: Path) -> Desk:
     return Desk.in_folder(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.limit_s(400)
 def test_every_command_of_the_start_page_does_what_it_says(desk: Desk) -> None:
     up = next(place for place, block in enumerate(START, 1) if starts(block))
     with desk.first_terminal(START[:up]) as terminal:
-        printed = desk.type(START[up:], forks=False)
+        printed = desk.type(START[up:])
         assert "3 added" in printed
         # By Celery, by the client, and over HTTP.
         assert "complete ['my-docs/repairs.md'" in printed

@@ -22,7 +22,7 @@ from cli.local.ports import Address
 from cli.local.servers import curl
 from config.home import find_redis_url
 from config.settings import Settings
-from models.known_words import ADVICE
+from models.texts.known_words import ADVICE
 from tests.support.command_line import command, in_process
 from tests.support.models.languages import ITALIAN
 from tests.support.pipelines.forked_children import running_module
@@ -224,7 +224,6 @@ def test_ctrl_c_stops_everything_and_leaves_no_trace(up: subprocess.Popen[str], 
     assert up.wait(60) == 0
     assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
     assert find_redis_url(home) is None
-    assert not (home / "redis.json").exists()
     assert not (home / "up.json").exists()
 
 

@@ -31,7 +31,7 @@ from tests.support.waiting import until
 GIVEN_BACK_AFTER_S, LOOKED_EVERY_S = 2, 5
 """Chorale's workers give a message back after this time, and look for such messages at this interval."""
 DELAY_S = 15
-PRELOAD = f"import config.celery; config.celery.VISIBILITY_TIMEOUT_S = {GIVEN_BACK_AFTER_S}\n"
+AT_START = f"import config.celery; config.celery.VISIBILITY_TIMEOUT_S = {GIVEN_BACK_AFTER_S}\n"
 ASKED = {"questions": ["Who pays for repairs?"], "namespace": "docs"}
 
 pytestmark = pytest.mark.slow
@@ -95,6 +95,7 @@ class Shop:
 def home(tmp_path: Path) -> Iterator[Path]:
     """The home of a running `chorale up --flower` with the namespace `docs`."""
     (tmp_path / "pipeline.toml").write_text(PATIENT)
+    (tmp_path / "sitecustomize.py").write_text(AT_START)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "repairs.md").write_text("The landlord pays for repairs.\n")
     home = tmp_path / "home"
@@ -102,12 +103,10 @@ def home(tmp_path: Path) -> Iterator[Path]:
         "CHORALE_HOME": str(home),
         "CHORALE_PIPELINE_FILE": str(tmp_path / "pipeline.toml"),
         "CHORALE_ON_END_QUEUES": "shop",
+        "PYTHONPATH": str(tmp_path),
     }
     arguments = ("up", "--json", "--flower", f"--flower-port={free_port()}")
-    with running_module("cli", *arguments, environment={**os.environ, **given}, preload=PRELOAD) as (
-        process,
-        output,
-    ):
+    with running_module("cli", *arguments, environment={**os.environ, **given}) as (process, output):
         for line in output:
             if json.loads(line)["line"].startswith("ready: "):
                 break

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import sys
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
 import pytest
 
+from api import caller, limits
+from console import site
 from records.jobs.store import Jobs
 from tests.integration.api.visitors import visitor
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -21,8 +23,18 @@ CHECKS = [
     {"check": "clock", "status": "well", "why": None, "findings": []},
     {"check": "disk", "status": "found", "why": None, "findings": [FINDING]},
 ]
-DOCTOR = (sys.executable, "-c", f"import json; print(json.dumps({{'checks': {CHECKS!r}}})); exit(1)")
+SECRET = "a-secret-of-24-characters"
+DOCTOR = ("sh", "-c", 'echo "$0"; exit 1', json.dumps({"checks": CHECKS}))
 """A command that prints what `chorale doctor --json` prints."""
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _refused_soon() -> Iterator[None]:
+    """In these tests a call without a valid key, or with too large a body, is refused sooner."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (caller, limits, site):
+            patch.setattr(module, "REFUSED_AFTER_S", 0.02)
+        yield
 
 
 @pytest.fixture(scope="package")
@@ -68,7 +80,7 @@ def idle_api() -> Iterator[HttpApi]:
 def serving_without_workers() -> Iterator[HttpApi]:
     with (
         RedisServer() as server,
-        RunningPipeline(server, queues=[]) as pipeline,
+        RunningPipeline(server, queues=[], environment={"CHORALE_WEBHOOK_SECRET": SECRET}) as pipeline,
         HttpApi(pipeline.resources.settings) as api,
     ):
         yield api

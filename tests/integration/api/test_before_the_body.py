@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
 
 import httpx
 import pytest
 
-from api.app import create_app
 from api.caller import MOST_BRACKETS
-from config.settings import Settings
 from records.keys.grant import SCOPES
-from tests.support.servers.http_api import HttpApi
+from tests.support.servers.http_api import HttpApi, description
 
 Route = tuple[str, str]
 
 
 def routes_with_a_body() -> list[Route]:
-    paths: dict[str, Any] = create_app(Settings()).openapi()["paths"]
     return [
         (method.upper(), path.replace("{", "").replace("}", ""))
-        for path, operations in paths.items()
+        for path, operations in description()["paths"].items()
         for method, operation in operations.items()
         if "requestBody" in operation
     ]

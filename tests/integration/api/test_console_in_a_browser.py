@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.integration.api.test_audit import wait_listed
+from tests.integration.api.visitors import wait_listed
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.services import missing
 
@@ -239,15 +239,13 @@ def test_results_follow_the_typing_where_the_visitor_wants_that(visitor: Visitor
     expect(page).to_have_url(re.compile(r"q=Who(\+|%20)pays"))
 
 
-def test_the_chart_of_ranks_takes_less_than_a_third_of_the_first_screen(visitor: Visitor) -> None:
-    visitor.page.set_viewport_size({"width": 1440, "height": 900})
-    search(visitor.page, "How is bread baked?")
-    box = visitor.page.locator("svg.ranks").bounding_box()
-    assert box is not None
-    assert box["height"] <= 0.3 * 900
-
-
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)], ids=["window", "phone"])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        pytest.param("light", 1440, id="window"),
+        pytest.param("dark", 390, id="phone", marks=pytest.mark.long),
+    ],
+)
 def test_every_page_obeys_the_rules_of_accessibility_and_fits_the_window(
     chromium: Browser, api: HttpApi, scheme: str, width: int
 ) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 
 import httpx
+from sqlalchemy import select
 
-from records.keys.key_store import KeyStore, parts_of
+from models.tables.installation import session_table
+from records.database import open_database
 from tests.integration.api.visitors import PAGES, log_in, token_of, visitor
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
 
 
 def test_without_a_login_every_page_leads_to_the_login_and_shows_nothing_else(api: HttpApi) -> None:
-    with httpx.Client(base_url=api.origin, timeout=60) as browser:
+    with api.stranger() as browser:
         for page in PAGES:
             answer = browser.get(f"/console/{page}?status=x")
             assert (answer.status_code, answer.text) == (303, "")
@@ -24,7 +26,7 @@ def test_without_a_login_every_page_leads_to_the_login_and_shows_nothing_else(ap
 
 def test_a_login_leads_to_the_page_that_was_asked_for_and_never_to_another_site(api: HttpApi) -> None:
     key = api.key()
-    with httpx.Client(base_url=api.origin, timeout=60) as browser:
+    with api.stranger() as browser:
         for target, place in {
             "/console/jobs?after=x": "/console/jobs?after=x",
             "https://elsewhere.example/console/": "/console/search",
@@ -35,7 +37,7 @@ def test_a_login_leads_to_the_page_that_was_asked_for_and_never_to_another_site(
 
 
 def test_a_wrong_key_gets_the_login_again_and_no_cookie(api: HttpApi) -> None:
-    with httpx.Client(base_url=api.origin, timeout=60) as browser:
+    with api.stranger() as browser:
         answer = log_in(browser, "chorale_wrong")
         assert (answer.status_code, "set-cookie" in answer.headers) == (401, False)
         assert "This is not a valid key." in answer.text
@@ -44,44 +46,35 @@ def test_a_wrong_key_gets_the_login_again_and_no_cookie(api: HttpApi) -> None:
 
 def test_the_cookie_is_a_random_id_that_no_script_and_no_other_site_can_use(api: HttpApi) -> None:
     key = api.key()
-    with httpx.Client(base_url=api.origin, timeout=60) as browser:
+    with api.stranger() as browser:
         cookie = log_in(browser, key).headers["set-cookie"]
         again = log_in(browser, key).headers["set-cookie"]
     assert {"HttpOnly", "SameSite=strict", "Path=/console"} <= set(cookie.split("; "))
     assert cookie.split(";")[0] != again.split(";")[0]
-    parts = parts_of(key)
-    assert parts is not None
-    assert not any(part in cookie for part in parts)
-    with api.redis() as redis:
-        for name in redis.scan_iter("chorale:session:*"):
-            # Whoever reads Redis can take over no session: the cookie's text stands nowhere.
-            assert cookie.partition("=")[2].partition(";")[0].encode() not in name + (redis.get(name) or b"")
-            assert 0 < redis.ttl(name) <= 8 * 3_600
+    assert not any(part in cookie for part in key.split("_", 2)[1:])
+    # Whoever reads the database can take over no session: the cookie's text stands nowhere.
+    text = cookie.partition("=")[2].partition(";")[0]
+    database = open_database(api.settings.audit_database_url)
+    with database.connect() as connection:
+        rows = [str(row) for row in connection.execute(select(session_table))]
+    database.dispose()
+    assert rows
+    assert not any(text in row for row in rows)
 
 
 def test_a_session_ends_with_its_key_and_by_logging_out(api: HttpApi) -> None:
     key = api.key()
-    with (
-        httpx.Client(base_url=api.origin, timeout=60) as browser,
-        httpx.Client(base_url=api.origin, timeout=60) as other,
-    ):
+    with api.stranger() as browser, api.stranger() as other:
         log_in(browser, key)
         log_in(other, key)
         cookies = dict(other.cookies)
         assert other.post("/console/logout", data={"token": token_of(other)}).status_code == 303
         # Nobody can go on with the cookie that the browser has forgotten.
-        assert httpx.get(f"{api.origin}/console/corpus", cookies=cookies, timeout=60).status_code == 303
+        other.cookies.update(cookies)
+        assert other.get("/console/corpus").status_code == 303
         assert browser.get("/console/corpus").status_code == 200
-        store = KeyStore(api.settings.audit_database_url)
-        parts = parts_of(key)
-        assert parts is not None
-        store.revoke(parts[0])
-        store.close()
-
-        def is_over() -> bool:
-            return browser.get("/console/corpus").status_code == 303
-
-        until(is_over, 30)
+        api.keys.revoke(key.split("_")[1])
+        until(lambda: browser.get("/console/corpus").status_code == 303)
 
 
 def test_a_form_of_another_site_or_without_the_session_s_token_does_nothing(operator: httpx.Client) -> None:

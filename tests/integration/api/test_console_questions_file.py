@@ -11,8 +11,8 @@ from chorale_client.errors import InvalidRequest
 
 from console import questions_file
 from console.questions_file import questions_in
-from tests.integration.api.test_console_compare import NOT_OPERATORS, QUESTIONS, page
-from tests.integration.api.visitors import token_of, visitor
+from tests.integration.api.test_console_compare import QUESTIONS, page
+from tests.integration.api.visitors import NOT_OPERATORS, token_of, visitor
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
 

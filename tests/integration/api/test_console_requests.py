@@ -9,13 +9,10 @@ import pytest
 
 from console.charts import LANES_WIDTH, lanes
 from console.searched_again import moves
-from records.keys.grant import SCOPES
-from tests.integration.api.visitors import MARKUP, asked, token_of, visitor
+from tests.integration.api.visitors import MARKUP, NOT_OPERATORS, asked, token_of, visitor
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
-
-USER = frozenset(SCOPES) - {"admin"}
 
 
 def recorded(browser: httpx.Client, question: str, namespace: str = "default") -> str:
@@ -40,7 +37,10 @@ def difference(browser: httpx.Client, answer: httpx.Response) -> dict[str, Any]:
 def test_an_id_or_its_beginning_leads_to_the_request_and_several_such_requests_are_listed(
     api: HttpApi,
 ) -> None:
-    with visitor(api, "finder", scopes=USER) as browser, visitor(api, "other", scopes=USER) as other:
+    with (
+        visitor(api, "finder", scopes=NOT_OPERATORS) as browser,
+        visitor(api, "other", scopes=NOT_OPERATORS) as other,
+    ):
         first, second = (recorded(browser, question) for question in ("How is bread baked?", "Who bakes?"))
         tenants, own = first.rsplit(".", 1)
 
@@ -61,7 +61,7 @@ def test_a_search_again_shows_what_is_new_gone_and_moved_in_the_index_of_now(
     api: HttpApi, api_pipeline: RunningPipeline
 ) -> None:
     api_pipeline.index(namespace="changing")
-    with visitor(api, "again", scopes=USER) as browser:
+    with visitor(api, "again", scopes=NOT_OPERATORS) as browser:
         request_id = recorded(browser, "How is bread baked?", "changing")
         same = difference(browser, search_again(browser, request_id))
         assert [(hit["was"], hit["now"]) for hit in same["questions"][0]["hits"]] == [
@@ -79,7 +79,7 @@ def test_a_search_again_shows_what_is_new_gone_and_moved_in_the_index_of_now(
 
 
 def test_a_search_again_obeys_the_rights_of_the_key(api: HttpApi) -> None:
-    with visitor(api, "again", scopes=USER) as owner:
+    with visitor(api, "again", scopes=NOT_OPERATORS) as owner:
         request_id = recorded(owner, "Who pays for repairs?")
         seen = {
             hit["document_id"]
@@ -97,7 +97,7 @@ def test_a_search_again_obeys_the_rights_of_the_key(api: HttpApi) -> None:
     with visitor(api, "again", scopes=reading) as reader:
         assert search_again(reader, request_id).status_code == 403
         assert "Search again" not in reader.get(f"/console/requests/{request_id}").text
-    with visitor(api, "stranger", scopes=USER) as stranger:
+    with visitor(api, "stranger", scopes=NOT_OPERATORS) as stranger:
         assert search_again(stranger, request_id).status_code == 404
         own = recorded(stranger, "How is bread baked?")
         assert stranger.get(f"/console/requests/{own}?again={request_id}").status_code == 404

@@ -10,11 +10,11 @@ import httpx
 import pytest
 from sqlalchemy import Engine, delete, update
 
-from models.audit_tables import BranchRow, HitRow
+from models.tables.audit import BranchRow, HitRow
 from records.audit import deletion
 from records.database import open_database
 from records.judgements.store import listed
-from tests.integration.api.test_audit import search, wait_listed
+from tests.integration.api.visitors import record, search
 from tests.support.servers.http_api import HttpApi
 
 NAMESPACE = "default"
@@ -30,10 +30,7 @@ def engine(api: HttpApi) -> Iterator[Engine]:
 @pytest.fixture(scope="module")
 def searched(api: HttpApi) -> str:
     """A search of acme's that is in the trail; `bread` is its first hit."""
-    with api.client() as client:
-        request_id = search(client, "How is bread baked?", namespace=NAMESPACE)
-        wait_listed(client, request_id)
-        return request_id
+    return record(api, "acme", "How is bread baked?")[0]
 
 
 def rows(engine: Engine, request_id: str) -> list[tuple[Any, ...]]:
@@ -45,9 +42,10 @@ def rows(engine: Engine, request_id: str) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_the_same_event_again_corrects_the_grade_and_adds_no_row(acme: httpx.Client, engine: Engine) -> None:
-    request_id = search(acme, "How is bread baked today?", namespace=NAMESPACE)
-    wait_listed(acme, request_id)
+def test_the_same_event_again_corrects_the_grade_and_adds_no_row(
+    api: HttpApi, acme: httpx.Client, engine: Engine
+) -> None:
+    (request_id,) = record(api, "acme", "How is bread baked today?")
     event = {"request_id": request_id, "document_id": "bread", "action": "grade", "grade": 1}
     click = {"request_id": request_id, "document_id": "bread", "action": "click", "rank": 4}
     nothing = {"request_id": request_id, "document_id": None, "action": "nothing_fits"}
@@ -64,10 +62,9 @@ def test_the_same_event_again_corrects_the_grade_and_adds_no_row(acme: httpx.Cli
 
 
 def test_feedback_on_a_request_whose_hits_were_not_kept_is_recorded(
-    acme: httpx.Client, engine: Engine
+    api: HttpApi, acme: httpx.Client, engine: Engine
 ) -> None:
-    request_id = search(acme, "How is bread baked tomorrow?", namespace=NAMESPACE)
-    wait_listed(acme, request_id)
+    (request_id,) = record(api, "acme", "How is bread baked tomorrow?")
     with engine.begin() as connection:  # as with `CHORALE_AUDIT_HITS_SHARE=0`
         connection.execute(delete(HitRow).where(HitRow.request_id == request_id))
         left_out = update(BranchRow).where(BranchRow.request_id == request_id).values(candidates=None)
@@ -103,17 +100,15 @@ def test_an_event_of_user_behavior_insights_is_read(
 @pytest.mark.parametrize(
     ("change", "field", "part"),
     [
-        ({"action": "like"}, "0.action", "'click', 'thumb_up', 'thumb_down', 'grade' or 'nothing_fits'"),
-        ({"action": "grade"}, "0.grade", "needs 0, 1, 2 or 3"),
-        ({"action": "grade", "grade": 4}, "0.grade", "less than or equal to 3"),
-        ({"grade": 2}, "0.grade", "no other action takes one"),
-        ({"document_id": None}, "0.document_id", "every other action needs one"),
-        ({"action": "nothing_fits"}, "0.document_id", "`nothing_fits` takes none"),
-        ({"document_id": ""}, "0.document_id", "at least 1 character"),
-        ({"document_id": "no-such"}, "0.document_id", "its hits: bread"),
-        ({"question": 1}, "0.question", "the search has 1, counted from 0"),
-        ({"position": 1}, "0.position", "unknown field"),
-        ({"rank": 0}, "0.rank", "greater than or equal to 1"),
+        ({"action": "like"}, "action", "'click', 'thumb_up', 'thumb_down', 'grade' or 'nothing_fits'"),
+        ({"action": "grade"}, "grade", "needs 0, 1, 2 or 3"),
+        ({"action": "grade", "grade": 4}, "grade", "less than or equal to 3"),
+        ({"grade": 2}, "grade", "no other action takes one"),
+        ({"document_id": None}, "document_id", "every other action needs one"),
+        ({"action": "nothing_fits"}, "document_id", "`nothing_fits` takes none"),
+        ({"document_id": "no-such"}, "document_id", "its hits: bread"),
+        ({"question": 1}, "question", "the search has 1, counted from 0"),
+        ({"position": 1}, "position", "unknown field"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_allowed_and_nothing_is_recorded(
@@ -122,11 +117,14 @@ def test_a_wrong_value_is_named_with_what_is_allowed_and_nothing_is_recorded(
     before = rows(engine, searched)
     event = {"request_id": searched, "document_id": "bread", "action": "click", **change}
     answer = acme.post("/v1/feedback", json=[event, {**event, "action": "click"}])
-    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert (answer.status_code, answer.json()["field"]) == (422, f"0.{field}")
     assert part in answer.json()["detail"]
     assert rows(engine, searched) == before
-    for wrong in ([], [event] * 101, "bread"):
-        assert acme.post("/v1/feedback", json=wrong).status_code == 422
+
+
+@pytest.mark.parametrize("body", [[], "bread", [{"request_id": "t.acme.0", "action": "nothing_fits"}] * 101])
+def test_a_body_is_an_event_or_a_list_of_at_most_100(acme: httpx.Client, body: Any) -> None:
+    assert acme.post("/v1/feedback", json=body).status_code == 422
 
 
 def test_a_request_of_another_tenant_or_namespace_is_as_unknown_as_one_that_never_was(

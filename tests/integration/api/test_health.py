@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from api import health
-from config.settings import Settings
-from records.database import upgrade
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import RedisServer, free_port
@@ -27,27 +25,35 @@ def missing(found: httpx.Response) -> dict[str, bool]:
     return {one["name"]: one["is_needed"] for one in found.json()["missing"]}
 
 
-def test_a_running_installation_is_ready_and_what_it_does_without_is_named(api: HttpApi) -> None:
-    assert httpx.get(f"{api.origin}/healthz", timeout=30).json() == {"status": "ok"}
-    found = httpx.get(f"{api.origin}/readyz", timeout=30)
+@pytest.fixture
+def anybody(api: HttpApi) -> Iterator[httpx.Client]:
+    with api.stranger() as client:
+        yield client
+
+
+def test_a_running_installation_is_ready_and_what_it_does_without_is_named(anybody: httpx.Client) -> None:
+    assert anybody.get("/healthz").json() == {"status": "ok"}
+    found = anybody.get("/readyz")
     assert (found.status_code, found.json()["is_ready"]) == (200, True)
     assert {name: needed for name, needed in missing(found).items() if name != "chorale.bulk"} == {}
 
 
 def test_without_a_branch_it_is_ready_and_the_queue_is_named(
-    api: HttpApi, api_pipeline: RunningPipeline
+    anybody: httpx.Client, api_pipeline: RunningPipeline
 ) -> None:
-    api_pipeline.kill("chorale.hyde")
+    api_pipeline.pause("chorale.hyde")
     try:
-        found = httpx.get(f"{api.origin}/readyz", timeout=30)
+        api_pipeline.redis_forget("chorale.hyde")
+        found = anybody.get("/readyz")
         assert (found.status_code, missing(found)["chorale.hyde"]) == (200, False)
     finally:
-        api_pipeline.start("chorale.hyde")
+        api_pipeline.resume("chorale.hyde")
         api_pipeline.wait_ready(["chorale.hyde"])
 
 
 def test_without_workers_it_is_not_ready(idle_api: HttpApi) -> None:
-    found = httpx.get(f"{idle_api.origin}/readyz", timeout=30)
+    with idle_api.stranger() as anybody:
+        found = anybody.get("/readyz")
     assert (found.status_code, found.json()["is_ready"]) == (503, False)
     assert missing(found) == {
         "chorale.retrieve": True,
@@ -59,8 +65,8 @@ def test_without_workers_it_is_not_ready(idle_api: HttpApi) -> None:
     }
 
 
-def test_metrics_are_for_admins(api: HttpApi) -> None:
-    assert httpx.get(f"{api.origin}/metrics", timeout=30).status_code == 401
+def test_metrics_are_for_admins(api: HttpApi, anybody: httpx.Client) -> None:
+    assert anybody.get("/metrics").status_code == 401
     with api.client(scopes=frozenset({"audit:read"})) as client:
         assert client.get("/metrics").status_code == 403
     with api.client(scopes=frozenset({"admin"})) as client:
@@ -70,15 +76,15 @@ def test_metrics_are_for_admins(api: HttpApi) -> None:
 
 
 def test_a_login_that_redis_refuses_is_named_in_the_answer_and_in_the_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    idle_api: HttpApi, caplog: pytest.LogCaptureFixture
 ) -> None:
     with RedisServer(port=free_port()) as server:
         with server.client() as admin:
             admin.acl_setuser("http", enabled=True, passwords=["+right"], keys="*", commands=["+@all"])
-        settings = Settings(home=tmp_path, redis_url=f"redis://http:wrong-secret@127.0.0.1:{server.port}/0")
-        upgrade(settings.audit_database_url)
-        with HttpApi(settings) as api:
-            (part,) = httpx.get(f"{api.origin}/readyz", timeout=30).json()["missing"]
+        url = f"redis://http:wrong-secret@127.0.0.1:{server.port}/0"
+        settings = idle_api.settings.model_copy(update={"redis_url": url})
+        with HttpApi(settings) as api, api.stranger() as anybody:
+            (part,) = anybody.get("/readyz").json()["missing"]
     assert part == {"name": "redis", "why": "it refuses the login 'http'", "is_needed": True}
     assert "refuses the login" in caplog.text
     assert "wrong-secret" not in caplog.text

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import time
 import uuid
@@ -11,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import pyarrow.parquet as pq
 import pytest
 
+from api.jobs.routes import RESULT_TYPES
 from records.jobs.job import Outcome, State
 from records.jobs.store import Jobs
 from tests.support.jobs import answered, ended, lines, result, submitted, taken
@@ -81,22 +79,19 @@ def test_a_file_of_questions_is_answered_and_its_results_are_read_in_every_forma
     assert [len(line["hits"]) > 1 for line in page["lines"]] == [True, False]
     assert page["lines"][0]["hits"][0]["document_id"] == "bread"
     assert (page["next"], page["is_ended"]) == (2, True)
-    rows = acme.get(results, params={"format": "jsonl"}).text.splitlines()
-    assert [json.loads(row)["id"] for row in rows] == ["a", "b"]
-    table = list(csv.DictReader(io.StringIO(acme.get(results, params={"format": "csv"}).text)))
-    assert (table[0]["id"], table[0]["document_id"]) == ("a", "bread")
-    parquet = acme.get(results, params={"format": "parquet"})
-    assert parquet.headers["content-type"] == "application/vnd.apache.parquet"
-    assert pq.read_table(io.BytesIO(parquet.content)).column("id").to_pylist() == ["a", "b"]
-    assert "a Q0 bread 1" in acme.get(results, params={"format": "trec"}).text
+    for form, beginning in (
+        ("jsonl", b"{"),
+        ("csv", b"line,id,"),
+        ("trec", b"a Q0 bread 1"),
+        ("parquet", b"PAR1"),
+    ):
+        found = acme.get(results, params={"format": form})
+        assert (found.status_code, found.headers["content-type"]) == (200, RESULT_TYPES[form])
+        assert found.content.startswith(beginning)
 
 
-def test_csv_and_many_lines_are_read(someone: httpx.Client) -> None:
+def test_csv_is_read(someone: httpx.Client) -> None:
     assert submit(someone, b"id,text,top_k\nq1,bread,2\n\nq2,tea,\n", CSV)["total"] == 2
-    large = b"".join(b'{"text": "question %d"}\r\n' % number for number in range(4_000))
-    job = submit(someone, large)
-    assert job["total"] == 4_000
-    someone.post(f"/v1/jobs/{job['job_id']}/cancel")
 
 
 def test_lines_are_stored_while_the_upload_goes_on(someone: httpx.Client, store: Jobs) -> None:
@@ -263,9 +258,8 @@ def test_a_misspelt_parameter_and_an_unknown_method_say_what_there_is(someone: h
 
 
 def test_a_webhook_of_a_key_s_job_is_signed_with_the_secret_of_that_key(idle_api: HttpApi) -> None:
-    settings = idle_api.settings.model_copy(update={"webhook_secret": "a-secret-of-24-characters"})
     params = {"on_end": '{"url": "https://example.org/ended"}'}
-    with HttpApi(settings) as api, api.client(scopes=frozenset({"admin"})) as client:
-        job = client.post("/v1/jobs", content=BREAD, headers=JSONL, params=params).json()
+    with idle_api.client(scopes=frozenset({"admin"})) as client:
+        job = submit(client, **params)
         key_id = client.headers["authorization"].split("_")[1]
     assert job["on_end"] == {"url": "https://example.org/ended", "key_id": key_id}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +12,7 @@ from sqlalchemy import Engine
 
 from records.database import open_database
 from records.judgements.store import listed
-from tests.integration.api.test_audit import search, wait_listed
-from tests.integration.api.visitors import token_of, visitor
+from tests.integration.api.visitors import record, token_of, visitor
 from tests.support.pipelines.pipeline import CORPUS
 from tests.support.servers.http_api import HttpApi
 
@@ -26,13 +24,7 @@ QUESTIONS = ("How is bread baked?", "Who pays for repairs?", MARKUP)
 @pytest.fixture(scope="module")
 def asked(api: HttpApi) -> list[str]:
     """The ids of a tenant's three searches, one for each of `QUESTIONS`."""
-    with api.client("judged") as client:
-        ids = [
-            search(client, text, namespace=NAMESPACE, include=["ids", "metadata", "snippets"])
-            for text in QUESTIONS
-        ]
-        wait_listed(client, *ids)
-        return ids
+    return record(api, "judged", *QUESTIONS, include=["ids", "metadata", "snippets"])
 
 
 @pytest.fixture
@@ -125,12 +117,6 @@ def test_saved_grades_are_those_of_a_judge_and_lead_to_the_next_question_until_a
     assert "Every hit of the newest recorded questions is judged." in judge.get("/console/judge").text
 
 
-def test_markup_of_a_question_is_shown_as_text(judge: httpx.Client, asked: list[str]) -> None:
-    page = judge.get("/console/judge", params={"request": asked[2]}).text
-    assert "<script>alert" not in page
-    assert "&lt;script&gt;alert(1)" in page
-
-
 @pytest.mark.parametrize(
     ("fields", "part"),
     [
@@ -161,20 +147,13 @@ def test_only_a_form_of_the_session_with_the_right_to_search_saves_and_only_the_
     with visitor(api, "judged", scopes=frozenset({"audit:read"})) as reader:
         page = reader.get("/console/judge", params={"request": asked[0]})
         assert (page.status_code, "it lacks the scope" in page.text) == (200, True)
-        refused = reader.post(
-            "/console/judge",
-            data={"token": re.findall(r'name="token" value="([^"]+)"', page.text)[0], **change},
-        )
-        assert refused.status_code == 403
+        assert saved(reader, question, **change).status_code == 403
     rights = {"namespaces": frozenset({NAMESPACE}), "scopes": frozenset({"search:run", "audit:read"})}
     with visitor(api, "judged-stranger", **rights) as stranger:
         assert saved(stranger, question, **change).status_code == 404
         assert stranger.get("/console/judge", params={"request": asked[0]}).status_code == 404
         assert stranger.get("/console/judge", params={"request": "t.judged-stranger.\0"}).status_code == 404
         assert shown(stranger)["question"] is None
-    with httpx.Client(base_url=api.origin, timeout=60) as nobody:
-        sent = nobody.post("/console/judge", data={"request": asked[0], **change})
-        assert sent.headers["location"].startswith("/console/login")
     assert grades(engine, asked[0]) == before
 
 
@@ -182,8 +161,7 @@ def test_a_comparison_asks_first_for_the_question_that_would_settle_it_and_goes_
     api: HttpApi,
 ) -> None:
     texts = ("How is bread baked at night?", "Who pays for repairs of the roof?")
-    with api.client("settling") as client:
-        wait_listed(client, *(search(client, text, namespace=NAMESPACE) for text in texts))
+    record(api, "settling", *texts)
     rights = {"scopes": frozenset({"search:run", "audit:read"}), "namespaces": frozenset({NAMESPACE})}
     chosen = {"a": "rrf", "b": "bm25"}
     with visitor(api, "settling", **rights) as browser:
@@ -192,7 +170,6 @@ def test_a_comparison_asks_first_for_the_question_that_would_settle_it_and_goes_
         question = first["question"]
         html = browser.get("/console/judge", params=chosen).text
         assert "the grades of no other question can change the comparison more" in html
-        assert f'<span class="number">{first["comparison"]["differing"]}</span> of its documents' in html
         skipped = shown(browser, **chosen, after=question["name"])["question"]
         assert {question["text"], skipped["text"]} == {*texts}
 
@@ -208,12 +185,7 @@ def test_a_comparison_asks_first_for_the_question_that_would_settle_it_and_goes_
         saved(browser, following["question"], **everything)
         done = shown(browser, **chosen)
         assert (done["question"], done["comparison"]["open"]) == (None, 0)
-        assert (
-            "No unjudged document can change the comparison"
-            in browser.get("/console/judge", params=chosen).text
-        )
         wrong = browser.get("/console/judge.json", params={"b": MARKUP})
         assert (wrong.status_code, wrong.json()["field"]) == (422, "b")
     with visitor(api, "settling-stranger", **rights) as stranger:
         assert shown(stranger, **chosen)["question"] is None
-        assert not any(text in stranger.get("/console/judge", params=chosen).text for text in texts)

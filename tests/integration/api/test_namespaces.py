@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
 import pytest
+from chorale_client import Chorale
 from chorale_client.keys import INDEXED, waiting_key
+from chorale_client.tenants import Namespace
 
+from tests.support.attacks.routes import JSONL
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
 
@@ -76,6 +80,25 @@ def test_namespaces_are_listed_page_by_page(acme: httpx.Client) -> None:
     assert names == sorted(names)
 
 
+def test_no_more_namespaces_are_read_than_are_shown_and_one(
+    acme: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("page-a", "page-b"):
+        upsert(acme, name)
+    read = list[list[str]]()
+    namespaces = Chorale.namespaces
+
+    def counted(client: Chorale, **page: Any) -> Sequence[Namespace]:
+        found = namespaces(client, **page)
+        read.append([one.name for one in found])
+        return found
+
+    monkeypatch.setattr(Chorale, "namespaces", counted)
+    acme.get("/v1/namespaces", params={"limit": 1, "after": "page"})
+    acme.get("/v1/namespaces/page-b")
+    assert read == [["page-a", "page-b"], ["page-b"]]
+
+
 def test_a_key_lists_its_namespaces_alone_and_deletes_none(api: HttpApi, acme: httpx.Client) -> None:
     upsert(acme, "secret")
     with api.client("globex", scopes=WRITER, namespaces=frozenset({"default", "new"})) as globex:
@@ -131,19 +154,13 @@ def test_documents_that_cannot_be_handed_in_are_refused(
     assert said in found.json()["detail"] + found.json()["title"]
 
 
-def test_documents_that_make_a_namespace_name_its_encoder(acme: httpx.Client) -> None:
+def test_documents_that_make_a_namespace_name_its_encoder(api: HttpApi) -> None:
     path, body = "/v1/namespaces/named/documents", {"documents": [TEA], "encoder": "e5"}
-    state = handed_in(acme, acme.post(path, json=body))
-    assert (state["state"], state["why"]) == ("failed", "no encoder 'e5' here; there are: default")
-    assert handed_in(acme, acme.post(path, json={**body, "encoder": "default"}))["state"] == "done"
-    assert acme.post(path, json={**body, "encoder": 7}).status_code == 422
-
-
-def test_a_tenant_is_told_which_encoders_there_are(api: HttpApi) -> None:
     with api.client("globex", scopes=WRITER) as tenant:
-        body = {"documents": [TEA], "encoder": "e5"}
-        state = handed_in(tenant, tenant.post("/v1/namespaces/new/documents", json=body))
-    assert state["why"] == "no encoder 'e5' here; there are: default"
+        state = handed_in(tenant, tenant.post(path, json=body))
+        assert (state["state"], state["why"]) == ("failed", "no encoder 'e5' here; there are: default")
+        assert handed_in(tenant, tenant.post(path, json={**body, "encoder": "default"}))["state"] == "done"
+        assert tenant.post(path, json={**body, "encoder": 7}).status_code == 422
 
 
 def test_a_namespace_that_a_key_may_not_use_is_named_as_the_field_whether_or_not_it_exists(
@@ -158,6 +175,7 @@ def test_a_namespace_that_a_key_may_not_use_is_named_as_the_field_whether_or_not
                 ("POST", "/v1/searches", {"json": {"namespace": name, "questions": ["tea"]}}),
                 ("GET", f"/v1/namespaces/{name}", {}),
                 ("POST", f"/v1/namespaces/{name}/documents", {"json": {"documents": [TEA]}}),
+                ("POST", "/v1/jobs", {"params": {"namespace": name}, "headers": JSONL}),
             )
         ]
     assert {answer.status_code for answer in answers} == {404}

@@ -59,18 +59,6 @@ def _is_moment(text: str) -> bool:
     return True
 
 
-def test_moments_of_other_forms_are_found() -> None:
-    now_s = time.time()
-    others = {
-        "a": "2026-11-26T05:46:24+00:00",
-        "b": [{"c": int(now_s * 1000)}],
-        "d": now_s,
-        "e": 17,
-        "f": "TT",
-    }
-    assert [path for path, _ in moments_in(others)] == [".a", ".b.c", ".d"]
-
-
 def test_every_moment_in_the_answers_of_every_route_has_one_form(
     api: HttpApi, api_pipeline: RunningPipeline
 ) -> None:

@@ -1,4 +1,4 @@
-"""Browsers that have logged in to the console, and what they read there."""
+"""Searches over HTTP that the trail has, browsers that have logged in to the console, and what they read there."""
 
 from __future__ import annotations
 
@@ -9,16 +9,42 @@ from typing import Any
 
 import httpx
 
+from records.keys.grant import SCOPES
 from tests.support.servers.http_api import HttpApi
+from tests.support.waiting import until
 
 PAGES = ("search", "requests", "compare", "judge", "jobs", "corpus", "health", "keys")
 MARKUP = '<script>alert(1)</script>"><b onclick="x">'
+NOT_OPERATORS = frozenset(SCOPES) - {"admin"}
+"""The scopes of a key that sees its own tenant alone."""
+
+
+def search(client: httpx.Client, text: str, **options: Any) -> str:
+    found = client.post("/v1/searches", json={"questions": [text], "cache": "bypass", **options})
+    assert found.status_code == 200, found.text
+    request_id: str = found.json()["request_id"]
+    return request_id
+
+
+def wait_listed(client: httpx.Client, *ids: str) -> None:
+    def look() -> bool:
+        return {*ids} <= {one["request_id"] for one in client.get("/v1/audit").json()["searches"]}
+
+    until(look, 30)
+
+
+def record(api: HttpApi, tenant: str, *questions: str, **options: Any) -> list[str]:
+    """The ids of a tenant's searches, one for each question, which are in the trail."""
+    with api.client(tenant) as client:
+        ids = [search(client, text, namespace="default", **options) for text in questions]
+        wait_listed(client, *ids)
+    return ids
 
 
 @contextmanager
 def visitor(api: HttpApi, tenant: str = "acme", **rights: Any) -> Iterator[httpx.Client]:
     """A browser that has logged in with a new key of this tenant."""
-    with httpx.Client(base_url=api.origin, timeout=60) as browser:
+    with api.stranger() as browser:
         assert log_in(browser, api.key(tenant, **rights)).status_code == 303
         yield browser
 

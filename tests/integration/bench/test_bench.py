@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.pipelines.forked_children import run_module
 
-pytestmark = [pytest.mark.slow, pytest.mark.limit_s(360)]
+pytestmark = [pytest.mark.long, pytest.mark.limit_s(360)]
 
 Figures = dict[str, Any]
 WHOLE = {

@@ -1,6 +1,7 @@
 """A program of its own for the supervisor's tests: `supervised.py MODE`, prints its children's numbers.
 
-Modes: `plain` waits for signals; `terminal` first makes its standard input its controlling terminal.
+Modes: `plain` waits for signals; `terminal` first makes its standard input its controlling terminal; `forks` also has a worker, which
+is a fork.
 """
 
 import fcntl
@@ -31,6 +32,9 @@ if __name__ == "__main__":
         Child("stopped", sleeper, beats=False),
         Child("stubborn", stubborn, beats=False),
     ]
+    if sys.argv[1] == "forks":
+        away = {"CHORALE_REDIS_URL": "redis://127.0.0.1:1/0"}
+        children.append(Child("worker", (sys.executable, "-m", "cli", "worker", "bm25"), away, beats=False))
     supervisor = Supervisor(children, output=JsonLines(sys.stderr), patience=Patience(stop_s=0.3))
     stop_on_signals(supervisor)
     with supervisor:

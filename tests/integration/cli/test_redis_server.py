@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import stat
@@ -20,8 +19,8 @@ from redis.retry import Retry
 
 from cli.local import redis_server
 from cli.local.home_lock import hold_home
-from cli.local.redis_server import announce_redis, prepare_redis, withdraw_redis
-from config.home import find_redis_url
+from cli.local.redis_server import prepare_redis
+from config.home import FILE, find_redis_url, shared
 from models.errors import ServiceError
 from tests.support.waiting import until
 
@@ -31,7 +30,7 @@ AT_ONCE = Retry(NoBackoff(), 0)
 
 @contextmanager
 def served(home: Path) -> Iterator[tuple[redis.Redis, str, subprocess.Popen[bytes]]]:
-    """A server of this home that answers and is announced."""
+    """A server of this home that answers, and that other terminals find."""
     url, command = prepare_redis(home)
 
     def answers() -> bool:
@@ -42,10 +41,10 @@ def served(home: Path) -> Iterator[tuple[redis.Redis, str, subprocess.Popen[byte
     with (
         subprocess.Popen(command, stdout=subprocess.DEVNULL) as process,
         redis.Redis.from_url(url, retry=AT_ONCE) as client,
+        shared(home, {}, frozenset(), url),
     ):
         try:
             until(answers)
-            announce_redis(home, url, process.pid)
             yield client, url, process
         finally:
             process.kill()
@@ -62,7 +61,7 @@ def test_it_starts_in_every_home_and_other_terminals_find_it(home: Path) -> None
     with served(home) as (client, url, process):
         assert find_redis_url(home) == url
         assert {name: client.config_get(name)[name] for name in expected} == expected
-        secret = [home / "redis_url", home / "redis.json", home / "redis" / "redis.conf"]
+        secret = [home / "redis_url", home / FILE, home / "redis" / "redis.conf"]
         assert {stat.S_IMODE(file.stat().st_mode) for file in secret} == {0o600}
         # Everybody sees the arguments of a command.
         assert (urlsplit(url).password or "") not in str(process.args)
@@ -71,10 +70,10 @@ def test_it_starts_in_every_home_and_other_terminals_find_it(home: Path) -> None
             pytest.raises(redis.AuthenticationError),
         ):
             stranger.ping()
-        assert json.loads((home / "redis.json").read_text())["pid"] == process.pid
-    assert find_redis_url(home) is None
-    withdraw_redis(home)
-    assert not (home / "redis.json").exists()
+        process.kill()
+        process.wait()
+        assert find_redis_url(home) is None
+    assert not (home / FILE).exists()
 
 
 def test_the_address_is_the_same_at_each_start_unless_its_port_is_taken(tmp_path: Path) -> None:
@@ -86,56 +85,15 @@ def test_the_address_is_the_same_at_each_start_unless_its_port_is_taken(tmp_path
     assert urlsplit(third).hostname == "127.0.0.1"
 
 
-def test_what_was_written_is_there_after_a_kill(tmp_path: Path) -> None:
-    with served(tmp_path) as (client, _, process):
-        client.set("kept", "yes")
-        process.kill()
-    with served(tmp_path) as (client, _, _):
-        assert client.get("kept") == b"yes"
-
-
 def test_a_server_that_was_left_behind_is_ended_before_another_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_server, "_ORPHAN_LIMIT_S", 60.0)
-    with served(tmp_path) as (_, _, left_behind):
+    other = tmp_path / "other"
+    with served(tmp_path) as (_, _, left_behind), served(other) as (of_another_home, _, _):
         prepare_redis(tmp_path)
         assert left_behind.wait(15) == 0
-
-
-def test_another_program_with_the_reused_process_id_is_left_alone(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as stranger:
-        announce_redis(tmp_path, "redis://127.0.0.1:1/0", stranger.pid)
-        assert find_redis_url(tmp_path) is None
-        prepare_redis(tmp_path)
-        assert stranger.poll() is None
-        stranger.kill()
-
-
-def test_another_server_at_the_address_is_not_ours(tmp_path: Path) -> None:
-    with served(tmp_path) as (_, url, process):
-        announce_redis(tmp_path, url, os.getppid())
-        assert find_redis_url(tmp_path) is None
-        announce_redis(tmp_path, url, process.pid)
-        assert find_redis_url(tmp_path) == url
-
-
-def test_a_server_is_also_found_and_ended_by_the_process_that_looks_after_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where the kernel ends no child with its parent, the announced process is the server's parent."""
-    monkeypatch.setattr(redis_server, "_ORPHAN_LIMIT_S", 60.0)
-    with served(tmp_path) as (_, url, process):
-        announce_redis(tmp_path, url, os.getpid())
-        assert find_redis_url(tmp_path) == url
-        prepare_redis(tmp_path)
-        assert process.wait(15) == 0
-
-
-def test_an_unreadable_file_counts_as_no_server(tmp_path: Path) -> None:
-    for content in ("", "{", "[]", '{"url": "unix:///x"}', '{"url": 1, "pid": "x", "started": 0}'):
-        (tmp_path / "redis.json").write_text(content)
-        assert find_redis_url(tmp_path) is None, content
+        assert of_another_home.ping()
 
 
 def test_a_second_up_on_the_same_home_is_refused_and_a_killed_one_is_forgotten(tmp_path: Path) -> None:

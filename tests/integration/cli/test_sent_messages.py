@@ -14,30 +14,29 @@ from pathlib import Path
 import pytest
 import redis
 from celery import Celery
-from chorale_client import Chorale
 from chorale_client.keys import HEARTBEAT, INDEXED, NOT_DONE, SENT, waiting_key
 
-import cli.index_by_workers
+import cli.indexing.by_workers
+import cli.indexing.sent_messages
 import tasks.indexing.handed_in_documents
 import tasks.indexing.index_tasks
 import tasks.indexing.indexing_run
-from cli.index_by_workers import SentMessages, index_by_workers
+from cli.indexing.by_workers import index_by_workers
+from cli.indexing.sent_messages import SentMessages
 from cli.installation import Installation, NotRunning
 from config.settings import Settings
-from ingest.raw_documents import RawDocument, Skipped
+from ingest.raw_documents import RawDocument
 from models.errors import ServiceError, StoreUnavailable
-from models.not_indexed import NotIndexed
 from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexReport, Progress, SourceDocuments
 from tasks.indexing.message_order import Turns
 from tasks.registration import make_app
-from tests.support.json_dumps import recorded_dumps
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 QUEUE = "chorale.index"
-LOOK_S, LOST_S = 0.05, 0.4
+POLL_S, LOST_S = 0.05, 0.4
 SOURCE = "wiki"
 
 Index = Callable[..., "Future[IndexReport]"]
@@ -73,13 +72,13 @@ def index(
     installation: Installation, lines: list[str], redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Index]:
     """Start a run, which looks for workers and lost messages more often, while a worker is alive."""
-    monkeypatch.setattr(cli.index_by_workers, "LOOK_FOR_WORKERS_S", LOOK_S)
-    monkeypatch.setattr(cli.index_by_workers, "LOST_AFTER_S", LOST_S)
+    monkeypatch.setattr(cli.indexing.sent_messages, "COUNT_WORKERS_S", POLL_S)
+    monkeypatch.setattr(cli.indexing.sent_messages, "LOST_AFTER_S", LOST_S)
     alive(redis_client)
     with ThreadPoolExecutor(1) as pool:
 
         def run(
-            items: Iterable[RawDocument | Skipped],
+            items: Iterable[RawDocument],
             *,
             prune: bool = False,
             total: int | None = None,
@@ -97,7 +96,7 @@ def index(
 
         yield run
         # So that no run goes on.
-        monkeypatch.setattr(cli.index_by_workers, "GIVE_UP_S", 0.0)
+        monkeypatch.setattr(cli.indexing.sent_messages, "GIVE_UP_S", 0.0)
         gone(redis_client)
 
 
@@ -120,45 +119,20 @@ def ticket(client: redis.Redis) -> str:
     return str(json.loads(message)["headers"]["id"])
 
 
-def work(app: Celery, *, last_first: bool = False) -> None:
+def work(app: Celery) -> None:
     """Do every message that waits now, once, as a worker would."""
     client = app.resources.redis
     waiting = [json.loads(message) for message in client.lrange(QUEUE, 0, -1)]
     alive(client, *(message["headers"]["id"] for message in waiting))
     client.delete(QUEUE)
-    for message in waiting if last_first else reversed(waiting):
+    for message in reversed(waiting):
         args, kwargs, _ = json.loads(b64decode(message["body"]))
         headers = message["headers"]
         app.tasks[headers["task"]].apply(args=args, kwargs=kwargs, task_id=headers["id"]).get()
     alive(client)
 
 
-def test_a_document_that_workers_skip_without_fault_is_no_fault_of_the_command(
-    app: Celery, index: Index, installation: Installation, redis_client: redis.Redis
-) -> None:
-    running = index([page("a: b")])
-    sent(redis_client)
-    later = {"id": "wiki/a: b", "text": "Moles sleep."}
-    Chorale(installation.redis_url or "").upsert("docs", [later], source=SOURCE)
-    work(app, last_first=True)
-    report = running.result(30)
-    reason = "overtaken: a later message has written or deleted it"
-    assert report.skipped == [Skipped("wiki/a: b", NotIndexed.SUPERSEDED, reason)]
-    assert not report.has_faults
-
-
-def test_a_command_that_reads_files_and_a_worker_dump_a_document_once_each(
-    app: Celery, index: Index, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dumps = recorded_dumps(monkeypatch, "Moles dig.")
-    running = index([page("a", "Moles dig.")])
-    sent(redis_client)
-    assert len(dumps) == 1
-    work(app)
-    assert running.result(30).added == 1
-    assert len(dumps) == 2
-
-
+@pytest.mark.slow
 def test_a_worker_that_is_started_anew_is_waited_for(
     app: Celery, index: Index, lines: list[str], redis_client: redis.Redis
 ) -> None:
@@ -174,7 +148,7 @@ def test_a_worker_that_is_started_anew_is_waited_for(
 def test_a_worker_that_stays_away_ends_the_command_and_what_was_sent_stays(
     index: Index, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli.index_by_workers, "GIVE_UP_S", 0.1)
+    monkeypatch.setattr(cli.indexing.sent_messages, "GIVE_UP_S", 0.1)
     running = index([page("a")])
     sent(redis_client)
     gone(redis_client)
@@ -200,7 +174,7 @@ def test_the_reason_why_a_message_is_put_back_is_logged_once(
         for _ in range(2):
             work(app)
             until(lambda: lines)
-            time.sleep(3 * LOOK_S)
+            time.sleep(3 * POLL_S)
     assert lines == [f"not indexed yet: {reason}"]
     work(app)
     assert running.result(30).added == 1
@@ -340,7 +314,7 @@ def test_the_messages_with_the_workers_stay_below_the_byte_limit(
     sent(redis_client)
     (message,) = redis_client.lrange(QUEUE, 0, -1)
     work(app)
-    monkeypatch.setattr(cli.index_by_workers, "BYTES_AT_ONCE", int(2.5 * len(message)))
+    monkeypatch.setattr(cli.indexing.by_workers, "BYTES_AT_ONCE", int(2.5 * len(message)))
     running = index(pages[1:])
     for messages in (2, 2):
         sent(redis_client, messages)

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-import redis
 
 from config.home import FILE, shared, shared_environment
 from config.settings import load_settings, variables
 from tests.support.command_line import in_process
 from tests.support.servers.redis_server import RedisServer
 
+URL = "redis://127.0.0.1:1/0"
 OF_UP = {
     "CHORALE_REDIS_URL": "redis://:secret@127.0.0.1:6380/0",
     "CHORALE_ON_END_QUEUES": "app,reports",
@@ -37,7 +37,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_command_takes_the_settings_of_up_where_it_has_none(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with shared(home, OF_UP, variables()):
+    with shared(home, OF_UP, variables(), URL):
         assert stat.S_IMODE((home / FILE).stat().st_mode) == 0o600
         settings = load_settings()
         assert (settings.redis_url, settings.on_end_queues) == (
@@ -52,7 +52,7 @@ def test_a_command_takes_the_settings_of_up_where_it_has_none(
 
 
 def test_what_a_killed_up_left_behind_is_not_taken(home: Path) -> None:
-    with shared(home, OF_UP, variables()):
+    with shared(home, OF_UP, variables(), URL):
         left = json.loads((home / FILE).read_text())
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
@@ -64,22 +64,13 @@ def test_what_a_killed_up_left_behind_is_not_taken(home: Path) -> None:
         assert shared_environment(home) == {}
 
 
-def test_env_says_that_nothing_runs(home: Path) -> None:
-    called = in_process("env", CHORALE_HOME=str(home))
-    assert (called.returncode, called.stdout) == (1, "")
-    assert "start it with `chorale up`" in called.stderr
-
-
 def test_env_and_the_message_of_other_commands_name_the_redis_that_runs_where_the_terminal_has_an_older_address(
     home: Path, redis_server: RedisServer
 ) -> None:
-    with redis.Redis.from_url(redis_server.url) as client:
-        pid = client.info("server")["process_id"]
-    running = {"url": redis_server.url, "pid": pid, "started": "2026-11-26T07:00:00Z"}
-    (home / "redis.json").write_text(json.dumps(running))
-    stale = {"CHORALE_HOME": str(home), "CHORALE_REDIS_URL": "redis://127.0.0.1:1/0"}
-    called = in_process("env", "--json", **stale)
+    stale = {"CHORALE_HOME": str(home), "CHORALE_REDIS_URL": URL}
+    with shared(home, {}, variables(), redis_server.url):
+        called = in_process("env", "--json", **stale)
+        refused = in_process("status", **stale)
     assert json.loads(called.stdout)["environment"] == {"CHORALE_REDIS_URL": redis_server.url}
-    refused = in_process("status", **stale)
     assert refused.returncode == 1
     assert f'runs on {home} at another address: eval "$(chorale env)"' in " ".join(refused.stderr.split())

@@ -18,13 +18,15 @@ import pytest
 
 from cli.local.child_process import Child, ChildProcess
 from cli.local.supervisor import NeverServed, Patience, Supervisor
+from config.blas_threads import VARIABLES
 from models.errors import UnsupportedRedis
 from monitoring.heartbeats import Heartbeat
+from tests.support.new_process import printed
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
-QUICK = Patience(restart_delay_s=0.05, stop_s=60, look_every_s=0.02, listen_every_s=0.05)
+QUICK = Patience(restart_delay_s=0.05, stop_s=60, poll_s=0.02, listen_every_s=0.05)
 
 
 class Lines:
@@ -257,9 +259,71 @@ def test_a_process_that_ignores_sigterm_is_killed_with_its_children(lines: Lines
     assert lines.of("chorale") == ["child did not end when asked to; it is killed"]
 
 
-def test_two_children_of_one_name_are_refused(lines: Lines) -> None:
-    with pytest.raises(ValueError, match="one name"):
-        Supervisor([Child("a", SLEEP), Child("a", SLEEP)], output=lines)
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no process is forked")
+
+
+def worker(name: str, home: Path) -> Child:
+    """A worker that waits for a Redis that is away."""
+    given = {"CHORALE_HOME": str(home), "CHORALE_REDIS_URL": "redis://127.0.0.1:1/0", "PYTHONPATH": str(ROOT)}
+    return Child(name, (sys.executable, "-m", "cli", "worker", "bm25", "--name", name), given, beats=False)
+
+
+def address_of_arguments(pid: int) -> int:
+    """Processes that have the same one are forks: each program is loaded at addresses of its own."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[45])
+
+
+def waits_for_redis(lines: Lines, name: str) -> int:
+    return sum("waits for Redis" in line for line in lines.of(name))
+
+
+@on_linux
+@pytest.mark.slow
+def test_the_first_runs_of_our_commands_are_forks_of_one_process_and_the_next_run_is_a_program_of_its_own(
+    lines: Lines, tmp_path: Path
+) -> None:
+    children = [worker("a", tmp_path), worker("b", tmp_path), Child("other", SLEEP, beats=False)]
+    with Supervisor(children, output=lines, patience=QUICK) as supervisor:
+        until(lambda: waits_for_redis(lines, "a") and waits_for_redis(lines, "b"), 60)
+        first = supervisor.pids()
+        assert {child.pid for child in psutil.Process().children()} >= {*first.values()}
+        assert address_of_arguments(first["a"]) == address_of_arguments(first["b"])
+        for child in children:
+            assert tuple(psutil.Process(first[child.name]).cmdline()) == child.argv
+        os.kill(first["a"], signal.SIGKILL)
+        until(lambda: waits_for_redis(lines, "a") == 2, 60)
+        assert address_of_arguments(supervisor.pids()["a"]) != address_of_arguments(first["b"])
+    assert lines.of("chorale") == ["a was ended by signal 9; it starts again in 0.05 s"]
+    assert not any(map(runs, first.values()))
+
+
+@on_linux
+@pytest.mark.slow
+def test_where_the_process_that_forks_is_killed_each_child_is_a_program_of_its_own(
+    lines: Lines, tmp_path: Path
+) -> None:
+    def template() -> psutil.Process | None:
+        ours = psutil.Process().children()
+        return next((child for child in ours if "cli.local.template" in child.cmdline()), None)
+
+    with Supervisor([worker("a", tmp_path)], output=lines, patience=QUICK):
+        killed = until(template)
+        assert killed is not None
+        killed.kill()
+        until(lambda: waits_for_redis(lines, "a"), 60)
+    assert lines.of("chorale") == []
+
+
+@on_linux
+@pytest.mark.slow
+def test_nothing_that_is_imported_before_a_fork_starts_a_thread() -> None:
+    program = (
+        "import os\n"
+        "from cli.local import template\n"
+        "for name in template.IMPORTED: template.import_module(name)\n"
+        "print(len(os.listdir('/proc/self/task')))"
+    )
+    assert printed(program, 60, **dict.fromkeys(VARIABLES, "1")) == ["1"]
 
 
 Supervised = Callable[..., tuple[subprocess.Popen[str], dict[str, int]]]
@@ -283,7 +347,7 @@ def supervised(tmp_path: Path) -> Iterator[Supervised]:
         started.append(process)
         assert process.stdout is not None
         pids: dict[str, int] = json.loads(process.stdout.readline())
-        assert pids.keys() == {"redis", "sleeper", "stopped", "stubborn"}
+        assert pids.keys() >= {"redis", "sleeper", "stopped", "stubborn"}
         assert all(runs(pid) for pid in pids.values())
         return process, pids
 
@@ -324,7 +388,8 @@ def test_signals_stop_everything_in_order(
 def test_sigkill_of_the_supervisor_or_a_closed_terminal_leaves_nothing_running(
     supervised: Supervised,
 ) -> None:
-    killed, pids = supervised("plain")
+    killed, pids = supervised("forks")
+    assert "worker" in pids
     killed.kill()
     until(lambda: not any(runs(pid) for pid in pids.values()))
 

@@ -12,9 +12,11 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
-from chorale_client import Chorale
+from chorale_client import Chorale, ServiceUnavailable, make_request
+from chorale_client import client as blocking
+from chorale_client.asynchronous import client as asynchronous
 from chorale_client.connections import idle
-from chorale_client.keys import INDEXED, JOB_COMMANDS, JOB_REPLY
+from chorale_client.keys import INDEXED, JOB_COMMANDS, JOB_REPLY, entry_key
 from chorale_client.wire_names import QUEUE_INDEX, QUEUE_RETRIEVE
 from kombu import Queue
 from redis import Redis
@@ -112,18 +114,19 @@ CALLS: dict[str, Callable[[Any], object]] = {
 def test_a_call_on_connections_that_were_dropped_is_answered(
     new_client: NewClient, proxy: TcpProxy, call: Callable[[Any], object]
 ) -> None:
-    client = warmed_up(new_client(proxy.redis_url))
+    # A command without an answer is sent again after half of this time.
+    client = warmed_up(new_client(proxy.redis_url, socket_timeout_s=1))
     assert proxy.drop() > 0
     with soon():
         assert call(client) in ("complete", "docs")
 
 
 @pytest.mark.usefixtures("service")
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("name", ["a request", "events", "documents"])
 def test_after_a_pause_a_dropped_connection_costs_no_part_of_the_time_limit(
     new_client: NewClient,
     proxy: TcpProxy,
-    call: Callable[[Any], object],
+    name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A first attempt may take half of the patience.
@@ -131,7 +134,29 @@ def test_after_a_pause_a_dropped_connection_costs_no_part_of_the_time_limit(
     assert proxy.drop() > 0
     monkeypatch.setattr(idle, "now_s", an_hour_later)
     with soon():
-        assert call(client) in ("complete", "docs")
+        assert CALLS[name](client) in ("complete", "docs")
+
+
+@pytest.mark.usefixtures("service")
+def test_a_redis_whose_replies_take_400_ms_answers_on_new_connections(
+    new_client: NewClient, proxy: TcpProxy
+) -> None:
+    """A command may take two seconds, and so may what its new connection says first."""
+    proxy.delay_s = 0.2
+    for _ in range(3):
+        assert new_client(proxy.redis_url).retrieve("bread", timeout_s=LIMIT_S).status == "complete"
+
+
+def test_the_command_that_ends_a_request_may_take_more_than_half_of_the_time_that_is_left(
+    new_client: NewClient, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command before it has shown that the connection lives.  Of 1.15 s the two take .4 s each."""
+    for module in (blocking, asynchronous):
+        monkeypatch.setattr(module, "FINISH_S", 1.15)
+    client = new_client(proxy.redis_url)
+    assert client.retrieve("warm", timeout_s=0.3).status == "failed"
+    proxy.delay_s = 0.2
+    assert client.retrieve("bread", timeout_s=1).status == "failed"
 
 
 def test_an_end_after_the_connections_were_dropped_is_seen(
@@ -147,6 +172,17 @@ def test_an_end_after_the_connections_were_dropped_is_seen(
         SingleSteps(redis_client).finish(handle.id, by="fusion", body=BODY, is_complete=True)
         waiting.join()
     assert answers == ["complete"]
+
+
+def test_a_call_that_failed_leaves_no_subscription_while_its_error_is_kept(
+    new_client: NewClient, redis_server: RedisServer, redis_client: Redis
+) -> None:
+    client = new_client(redis_server.url)
+    redis_client.set(entry_key("damaged"), "not a hash")
+    with pytest.raises(ServiceUnavailable) as kept:
+        client.ask(make_request("bread", request_id="damaged"))
+    until(lambda: not redis_client.pubsub_channels())
+    assert "WRONGTYPE" in str(kept.value)
 
 
 @pytest.mark.usefixtures("service")

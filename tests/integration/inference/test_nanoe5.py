@@ -61,7 +61,7 @@ def answers(embedder: EndpointEmbedder) -> bool:
     return True
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_real_server_is_used_hung_killed_and_used_again(packages: Path) -> None:
     port = free_port()
     counted: list[int] = []

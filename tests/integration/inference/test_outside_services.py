@@ -18,6 +18,7 @@ class TestEncoders(OutsideServiceContract):
     WRONG: ClassVar = {
         "NaN": b'{"data": [{"index": 0, "embedding": [1, NaN]}]}',
         "infinite": b'{"data": [{"index": 0, "embedding": [1, 1e999]}]}',
+        "a huge integer": b'{"data": [{"index": 0, "embedding": [1, 1%s]}]}' % (b"0" * 400),
         "another length": b'{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1]}]}',
     }
 
@@ -35,6 +36,7 @@ class TestRerankers(OutsideServiceContract):
     WRONG: ClassVar = {
         "NaN": b'[{"index": 0, "score": NaN}]',
         "infinite": b'[{"index": 0, "score": -1e999}]',
+        "a huge integer": b'[{"index": 0, "score": 1%s}]' % (b"0" * 400),
         "another length": b'[{"index": 0, "score": 1}, {"index": 1, "score": 1}]',
     }
 
@@ -55,6 +57,7 @@ class TestLanguageModels(OutsideServiceContract):
     WRONG: ClassVar = {
         "NaN": b'{"choices": [{"message": {"content": NaN}}]}',
         "infinite": b'{"choices": [{"message": {"content": 1e999}}]}',
+        "a huge integer": b'{"choices": [{"message": {"content": 1%s}}]}' % (b"0" * 400),
         "another length": b'{"choices": []}',
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from chorale_client import Request
@@ -24,6 +25,11 @@ class Real:
         if branches:
             plan(self.ledger, request, *branches, **options)
         return request
+
+    def wait_together(self, *messages: tuple[str, str]) -> None:
+        """Messages, each with its task and the id of it, wait on the queue `together`, the first at its head."""
+        for task, task_id in messages:
+            self.redis.lpush("together", json.dumps({"headers": {"task": task, "id": task_id}}))
 
     def finish(self, request: Request) -> int | None:
         return self.ledger.finish(request.request_id, by="fusion", body=BODY, is_complete=True)

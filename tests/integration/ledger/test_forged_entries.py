@@ -143,8 +143,12 @@ def test_a_moment_beyond_all_numbers_stops_no_sweeper(real: Real, moment: float 
 
 
 def test_no_more_than_a_thousand_ids_are_kept(real: Real) -> None:
-    for number in range(1_100):
-        forge(real, {"state": "planned"}, request_id=f"forged-{number}")
+    forged = [f"forged-{number}" for number in range(1_100)]
+    with real.redis.pipeline() as pipeline:
+        for request_id in forged:
+            pipeline.hset(entry_key(request_id), mapping={"state": "planned"})
+        pipeline.zadd(WAKEUPS, dict.fromkeys(forged, 0))
+        pipeline.execute()
     while real.ledger.sweep("sweeper").actions:
         pass
     assert real.redis.hlen(QUARANTINE) == 1_000
@@ -203,12 +207,6 @@ def test_thousands_of_branch_results_keep_no_request_from_its_end(real: Real) ->
 # A worker takes, reports and ends many requests in one script
 
 
-def wait_together(real: Real, *messages: tuple[str, str]) -> None:
-    """Messages, each with its task and the id of it, that one worker takes."""
-    for task, task_id in messages:
-        real.redis.lpush("together", f'{{"headers": {{"task": "{task}", "id": "{task_id}"}}}}')
-
-
 SEARCH = "chorale.search.bm25"
 
 
@@ -216,7 +214,7 @@ SEARCH = "chorale.search.bm25"
 def test_a_malformed_entry_costs_no_other_message_of_a_batch(real: Real, fields: Fields) -> None:
     mine = real.accepted("bm25").request_id
     real.redis.hset(entry_key(FORGED), mapping=fields)
-    wait_together(real, (SEARCH, f"{FORGED}:bm25"), ("chorale.fuse", FORGED), (SEARCH, f"{mine}:bm25"))
+    real.wait_together((SEARCH, f"{FORGED}:bm25"), ("chorale.fuse", FORGED), (SEARCH, f"{mine}:bm25"))
     taken = real.ledger.take(first=("together", "", ""), most={"together": 8})
     assert taken[-1].started is not None
     reports = [(FORGED, ok("bm25"), None, b""), (mine, ok("bm25"), None, b"callback")]
@@ -228,7 +226,7 @@ def test_a_malformed_entry_costs_no_other_message_of_a_batch(real: Real, fields:
 def test_a_part_that_was_sent_again_is_taken_alone(real: Real) -> None:
     """A message that was sent again may have ended its worker."""
     ids = [real.accepted("bm25").request_id for _ in range(3)]
-    wait_together(real, *((SEARCH, f"{request_id}:bm25") for request_id in ids))
+    real.wait_together(*((SEARCH, f"{request_id}:bm25") for request_id in ids))
     real.redis.hset(entry_key(ids[1]), "resent:bm25", "1")
     real.ledger.take(first=("together", "", ""), most={"together": 8})
     assert real.redis.llen("together") == 2

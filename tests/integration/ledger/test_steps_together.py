@@ -35,8 +35,7 @@ def test_each_message_of_a_batch_starts_or_joins_its_own_request(real: Real) -> 
         for request, attempt in [(usual, 1), (hedged, 2), (cancelled, 1), (decided, 1)]
     ]
     messages += [("chorale.fuse", request.request_id) for request in (due, early)]
-    for task, task_id in messages:
-        real.redis.lpush("together", json.dumps({"headers": {"task": task, "id": task_id}}))
+    real.wait_together(*messages)
 
     taken = real.ledger.take(first=None, most={"together": 8})
 
@@ -44,12 +43,6 @@ def test_each_message_of_a_batch_starts_or_joins_its_own_request(real: Real) -> 
     assert [one.started is not None for one in taken] == [True, True, False, False, False, False]
     joined = [one.joined.request_id if one.joined else None for one in taken]
     assert joined == [None] * 4 + [due.request_id, None]
-
-
-def waiting(real: Real, *messages: tuple[str, str]) -> None:
-    """These tasks and ids wait on the queue `together`, the first at its head."""
-    for task, task_id in messages:
-        real.redis.lpush("together", json.dumps({"headers": {"task": task, "id": task_id}}))
 
 
 def ids_waiting(real: Real) -> list[str]:
@@ -62,7 +55,7 @@ def ids_waiting(real: Real) -> list[str]:
 
 def test_a_message_of_celery_is_left_at_the_head_of_its_queue(real: Real) -> None:
     first, last = (part_id(in_flight(real, "bm25").request_id, "bm25", 1) for _ in range(2))
-    waiting(real, ("chorale.search.bm25", first), ("shop.report", "7"), ("chorale.search.bm25", last))
+    real.wait_together(("chorale.search.bm25", first), ("shop.report", "7"), ("chorale.search.bm25", last))
 
     taken = real.ledger.take(first=None, most={"together": 8})
 

@@ -32,6 +32,13 @@ def test_only_one_sweeper_acts(script: Script, protocol: ProtocolConstants) -> N
     script >> wait(1) >> sweep(by="second") << [] >> sweep(by="first") << None
 
 
+def test_a_sweeper_that_stands_by_waits_until_the_lease_of_the_other_ends(
+    script: Script, protocol: ProtocolConstants
+) -> None:
+    script >> sweep(by="first") << [] >> wait(50)
+    assert script.ledger.sweep("second").next_in_ms == protocol.sweeper_lease_ms - 50
+
+
 def test_a_part_that_nobody_took_is_resent_at_most_twice(script: Script, protocol: ProtocolConstants) -> None:
     """And what was started is not."""
     every_ms = protocol.resend_every_ms

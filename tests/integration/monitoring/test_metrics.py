@@ -8,6 +8,8 @@ import pytest
 from chorale_client.keys import METRICS, OVERLOAD, QUARANTINE, WAKEUPS
 from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from monitoring.counting import COUNTERS, GAUGES, HISTOGRAMS
 from monitoring.exporter import render, render_cells
@@ -81,7 +83,7 @@ def test_every_metric_is_rendered_before_the_first_request(redis_client: Redis) 
 
 def test_the_samples_of_each_cell_name_it_and_a_lost_cell_has_only_its_own_state(redis_client: Redis) -> None:
     redis_client.hset(METRICS, mapping={"chorale_questions|hit": 2})
-    lost = Redis(port=1)
+    lost = Redis(port=1, retry=Retry(NoBackoff(), 0))
     text = render_cells(
         {"a": redis_client, "b": lost}, read_queues=lambda redis: {"chorale.index": QueueState(3, 0.5)}
     ).decode()

@@ -279,9 +279,3 @@ class TestRabbitMQ:
         assert shrunk is not None
         assert (shrunk.age_s or 0) < growing_s
         looking.close()
-
-    def test_reading_the_queues_of_an_absent_broker_raises_at_once(self, redis_client: redis.Redis) -> None:
-        looking = open_queues(redis_client, [VECTOR], broker_url="amqp://guest:guest@127.0.0.1:1//")
-        with pytest.raises(OSError, match="refused"):
-            looking.states()
-        looking.close()

@@ -17,7 +17,7 @@ from tests.contracts.cypher import CypherContract
 from tests.support.servers.neo4j_server import PASSWORD, Neo4jServer
 from tests.support.servers.tcp_proxy import TcpProxy
 
-pytestmark = [pytest.mark.slow, pytest.mark.limit_s(600)]
+pytestmark = [pytest.mark.long, pytest.mark.limit_s(600)]
 
 FILL = """
 CREATE (a:Page {id: 'a', ns: 'ns', title: 'Ada', text: 'Ada <wrote> notes.', owner: 'x', written: date('2024-05-01')})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from models.extensions import BranchKind, Kinds
+from models.declarations.extensions import BranchKind, Kinds
 from models.hits import Ranking
 from tasks.branches.branch_task import BranchTask
 from tasks.wiring.pipeline import BUILT_IN
@@ -44,7 +44,7 @@ def pipeline() -> Iterator[RunningPipeline]:
 
 
 @pytest.fixture(scope="package")
-def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+def failing() -> Iterator[OneProcess]:
     """A pipeline without workers of `bm25`, `slow`, whose queue a test serves late or never, `raises` and `out_of_memory`."""
 
     def raises(part: BranchTask) -> list[Ranking]:
@@ -55,16 +55,10 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
 
     kinds = {"raises": BranchKind(raises), "out_of_memory": BranchKind(out_of_memory)}
     tables = [LOCAL, branch("bm25"), branch("slow", "dense", kind="bm25", more="limit_s = 3")]
-    file = tmp_path_factory.mktemp("failing") / "pipeline.toml"
-    file.write_text("".join([*tables, *(branch(kind, "dense") for kind in kinds)]))
-    with (
-        RedisServer() as server,
-        OneProcess(
-            server,
-            pipeline_file=file,
-            kinds=BUILT_IN | Kinds(branches=kinds),
-            environment={"CHORALE_BREAKER_FAILURES": "0"},
-        ) as pipeline,
-    ):
+    with OneProcess.with_file(
+        "".join([*tables, *(branch(kind, "dense") for kind in kinds)]),
+        kinds=BUILT_IN | Kinds(branches=kinds),
+        environment={"CHORALE_BREAKER_FAILURES": "0"},
+    ) as pipeline:
         pipeline.index()
         yield pipeline

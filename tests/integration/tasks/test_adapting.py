@@ -23,6 +23,8 @@ from records.rules.store import RuleStore
 from tasks.branches.branch_task import BranchTask
 from tasks.branches.searches import KINDS
 from tests.support.command_line import in_process
+from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.models.used_embedder import use_embedder
 from tests.support.pipelines import kinds
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -193,6 +195,7 @@ def plums(
         OneProcess(server, pipeline_file=file) as pipeline,
     ):
         monkeypatch.setattr("records.rules.matching.READ_EVERY_S", 0)
+        use_embedder(pipeline.resources, HashingEmbedder())
         pipeline.index(CORPUS, namespace="plums")
         yield pipeline
 

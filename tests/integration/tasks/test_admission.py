@@ -8,18 +8,17 @@ from collections.abc import Iterator
 
 import pytest
 from chorale_client.keys import OVERLOAD, SWEEPER
-from chorale_client.message_template import Template
 from chorale_client.wire_names import QUEUE_RETRIEVE
 
 from ledger.breakers import ALL_WELL_FOR_S
 from monitoring.queues import ListedQueues
+from tasks.celery_internals.message_template import Template
 from tasks.celery_internals.result_backend import part_id
 from tasks.sweeping.admission import Bounds, Judge, QueueWatch
 from tasks.worker.warming import warm
 from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
-from tests.support.servers.redis_server import RedisServer
 
 SECOND = "chorale.second"
 BOUND = 200
@@ -29,7 +28,8 @@ class Busy(OneProcess):
     """The branches `bm25` and `second`, and a sweeper that looks at the queues when the test has it look."""
 
     def begin(self) -> None:
-        self.index()
+        """No message waits."""
+        self.redis.delete(*self.resources.pipeline.request_queues, OVERLOAD)
         self.redis.set(SWEEPER, "sweeper")  # it acts
         self.watch = QueueWatch(self.resources, "sweeper", lambda: True)
         self.queues = ListedQueues(self.redis, self.resources.pipeline.request_queues)
@@ -59,13 +59,18 @@ class Busy(OneProcess):
         time.sleep(ALL_WELL_FOR_S)
 
 
-@pytest.fixture
-def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Busy]:
-    file = tmp_path_factory.mktemp("busy") / "pipeline.toml"
-    file.write_text(LOCAL + branch("bm25") + branch("second", "other", kind="bm25"))
-    with RedisServer() as server, Busy(server, pipeline_file=file) as running:
-        running.begin()
+@pytest.fixture(scope="module")
+def pipeline() -> Iterator[Busy]:
+    branches = branch("bm25") + branch("second", "other", kind="bm25")
+    with Busy.with_file(LOCAL + branches) as running:
+        running.index()
         yield running
+
+
+@pytest.fixture
+def busy(pipeline: Busy) -> Busy:
+    pipeline.begin()
+    return pipeline
 
 
 def test_a_branch_with_an_overlong_queue_is_left_out_until_the_queue_is_short(busy: Busy) -> None:
@@ -90,15 +95,6 @@ def test_new_requests_are_refused_at_once_when_the_planners_queue_is_too_long(bu
     busy.redis.delete(QUEUE_RETRIEVE)
     busy.tick()
     assert busy.ask("ERR-4711", cache="bypass").status == "complete"
-
-
-def test_a_queue_without_a_worker_does_not_count_as_overloaded(busy: Busy) -> None:
-    busy.fill(SECOND)
-    for _ in range(3):
-        busy.tick()
-    planned = busy.submit("ERR-4711", cache="bypass")
-    busy.work("chorale.bm25")
-    assert reasons(busy.end_late(planned)) == [("search.second", "not_started")]
 
 
 def test_messages_of_requests_that_have_ended_delay_no_new_request(busy: Busy) -> None:

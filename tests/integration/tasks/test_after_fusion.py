@@ -1,4 +1,4 @@
-"""What happens to hits after their fusion: the answer, and what it says of the hits that are not in it.
+"""What happens to hits after their fusion: the answer, and what it says of the hits that are not in it, of scores and of filters.
 
 `tests/unit/fusion` says what each step does; here the steps are asked for through the pipeline, with real stores.
 """
@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+import structlog
 from chorale_client.answer import Answer
 from chorale_client.request_factory import ThresholdOptions
+from chorale_client.wire_names import Warned
 
 from models.documents import Document, Passage
 from tests.integration.tasks.answers import ids
@@ -105,8 +108,6 @@ def test_a_context_has_what_stands_around_the_hits(here: OneProcess) -> None:
         assert [hit.passage_id for hit in page.hits] == ["bread#1"]
         return page.context
 
-    alone = context_of(200)
-    assert alone.text == "[1] Bread\nThe bread rests for an hour."
     for around in (1, "document"):
         context = context_of(200, context_around=around)
         assert context.text == (
@@ -114,6 +115,77 @@ def test_a_context_has_what_stands_around_the_hits(here: OneProcess) -> None:
         )
         [citation] = context.citations
         assert (citation.ranks, citation.passage_ids) == ((1,), ("bread#0", "bread#1", "bread#2"))
-    # There is room for the hit's own passage and one more.
-    least = alone.tokens + here.resources.encoder.embedder.count_pieces("Bread is eaten with butter.\n")
-    assert context_of(least, context_around="document") == alone
+
+
+def test_a_filter_of_another_type_finds_and_says_so_and_an_empty_one_means_all(here: OneProcess) -> None:
+    for year in (2025, 2026):
+        here.index({f"y{year}": ("Bread", f"Bread of {year}")}, namespace="years", year=year, domain="law")
+
+    def asked(filters: dict[str, Any], **options: Any) -> tuple[list[str], tuple[str, ...]]:
+        answer = here.ask("bread", namespace="years", filters=filters, **options)
+        assert answer.status == "complete"
+        assert all(warning.split()[0].rstrip(":") in set(Warned) for warning in answer.warnings)
+        return sorted(ids(answer)), answer.warnings
+
+    said = "they are compared by their meaning"
+    number = f"filter 'year': the request has '2026', a text, and documents have 2026, a number: {said}"
+    assert asked({"year": "2026"}) == (["y2026"], (number,))
+    assert asked({"year": 2026}) == (["y2026"], ())
+    assert asked({"year": [], "domain": []}) == (["y2025", "y2026"], ())
+    met = 'filter \'domain\', \'year\': no document that may be found meets {"domain":"lwa","year":2026}'
+    assert asked({"domain": "lwa", "year": 2026}) == ([], (met,))
+    # BM25 alone does not tell whether the filter or the words found nothing.
+    assert asked({"domain": "lwa"}, branches=["bm25"]) == ([], ())
+
+
+def test_a_passage_that_has_gone_makes_room_for_the_next_hit(here: OneProcess) -> None:
+    names = [f"b{place}" for place in range(4)]
+    here.index({name: ("Bread", f"Bread {name}") for name in names}, namespace="going")
+    options: dict[str, Any] = {"namespace": "going", "weights": {"bm25": 1.0, "vector": 0.01}, "top_k": 2}
+    options["branches"] = ["bm25", "vector"]
+    before = ids(here.ask("bread", cache="bypass", **options))
+    request_id = here.submit("bread", cache="bypass", **options)
+    here.work("chorale.bm25")
+    here.resources.writing_store.delete("going", before[:1])
+    with structlog.testing.capture_logs() as logs:
+        here.work()
+    answer = here.answer(request_id)
+    assert answer.status == "complete"
+    assert len(answer.hits) == 2
+    assert before[0] not in ids(answer)
+    assert all(hit.snippet for hit in answer.hits)
+    [gone] = [one for one in logs if one["event"] == "passages gone"]
+    assert answer.warnings == (
+        f"document_missing: no text in the store for {gone['passages'][0]}; their hits are left out",
+    )
+
+
+def test_a_question_that_nothing_answers_is_abstained_and_keeps_its_hits(here: OneProcess) -> None:
+    here.index(namespace="trust")
+    unanswered = "Which planet has the most moons?"
+    answer = here.ask(["When must a tenant give notice?", unanswered], abstain=0.5, namespace="trust")
+    good, bad = answer.questions
+    assert (answer.status, good.abstained, bad.abstained) == ("complete", False, True)
+    assert good.confidence is not None
+    assert bad.confidence is not None
+    assert bad.confidence < 0.2 < 0.8 < good.confidence
+    assert good.hits[0].document_id == "notice"
+    assert (len(bad.hits), answer.warnings) == (5, ())
+
+    # Without the option the answer says the same, and nothing is abstained.
+    page = here.ask(unanswered, namespace="trust").questions[0]
+    assert (page.confidence, page.abstained, page.signals) == (bad.confidence, False, {})
+
+
+def test_with_scores_every_branch_scores_every_hit_and_the_hits_score_follows(here: OneProcess) -> None:
+    answer = here.ask("ERR-4711", configuration="scores", cache="bypass", include=["metadata", "explanation"])
+    assert answer.status == "complete"
+    assert [line.status for line in answer.stages if line.stage == "score"] == ["ok"]
+    assert len(answer.hits) > 1
+    for hit in answer.hits:
+        assert set(hit.branches) == {"bm25", "vector", "hyde"}
+        assert set(hit.found_by) == {name for name, score in hit.branches.items() if score.rank}
+        by_hand = sum(score.weight * score.normalised for score in hit.branches.values())
+        assert hit.score == pytest.approx(by_hand, rel=1e-9)
+    # Only BM25 searches words: what has none of them gets 0.
+    assert {hit.branches["bm25"].score for hit in answer.hits if "bm25" not in hit.found_by} == {0}

@@ -12,8 +12,8 @@ from chorale_client import Answer
 
 from ledger.breaker_outcomes import Outcome
 from ledger.breakers import ALL_WELL_FOR_S, Breakers
+from models.declarations.extensions import BranchKind, Kinds
 from models.errors import StoreUnavailable
-from models.extensions import BranchKind, Kinds
 from models.hits import Ranking
 from tasks.branches import searches
 from tasks.branches.branch_task import BranchTask
@@ -22,7 +22,6 @@ from tests.integration.tasks.answers import ids, reasons
 from tests.support.command_line import in_process
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
-from tests.support.servers.redis_server import RedisServer
 
 PIPELINE = f"""
 {LOCAL}
@@ -51,6 +50,7 @@ class FlakyPipeline(OneProcess):
         return self.ask("ERR-4711", branches=list(branches), cache="bypass", **options)
 
     def open_moody(self, mood: str = "error") -> None:
+        self.redis.delete(*self.redis.keys("chorale:breaker:*"), "none")
         self.mood = mood
         for _ in range(3):
             assert reasons(self.ask_branches("bm25", "moody")) == [("search.moody", mood)]
@@ -69,16 +69,11 @@ class FlakyPipeline(OneProcess):
         return [self.answer(request_id) for request_id in planned]
 
 
-@pytest.fixture
-def flaky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlakyPipeline]:
-    file = tmp_path_factory.mktemp("moody") / "pipeline.toml"
-    file.write_text(PIPELINE)
+@pytest.fixture(scope="module")
+def flaky() -> Iterator[FlakyPipeline]:
     kinds = BUILT_IN | Kinds(branches={"moody": BranchKind(lambda part: pipeline.search(part))})
     environment = {"CHORALE_BREAKER_FAILURES": "3", "CHORALE_BREAKER_OPEN_S": "60"}
-    with (
-        RedisServer() as server,
-        FlakyPipeline(server, pipeline_file=file, kinds=kinds, environment=environment) as pipeline,
-    ):
+    with FlakyPipeline.with_file(PIPELINE, kinds=kinds, environment=environment) as pipeline:
         pipeline.index()
         yield pipeline
 

@@ -1,4 +1,4 @@
-"""A field of the metadata with a closed list of values, in a pipeline with workers."""
+"""A field of the metadata with a closed list of values."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from chorale_client import Answer
+from chorale_client.wire_names import QUEUE_INDEX
 
-from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import BM25_ALONE
-from tests.support.servers.redis_server import RedisServer
 
 FIELDS = """
 [fields.domain]
@@ -28,29 +29,28 @@ TEXTS = {
 
 
 @pytest.fixture(scope="module")
-def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
-    file = tmp_path_factory.mktemp("farm") / "pipeline.toml"
-    file.write_text(BM25_ALONE + FIELDS)
-    with RedisServer() as server, RunningPipeline(server, pipeline_file=file) as pipeline:
+def farm() -> Iterator[OneProcess]:
+    with OneProcess.with_file(BM25_ALONE + FIELDS, embedders={"default": HashingEmbedder()}) as pipeline:
         yield pipeline
 
 
-def index(farm: RunningPipeline, domains: dict[str, Any], namespace: str) -> Any:
+def index(farm: OneProcess, domains: dict[str, Any], namespace: str) -> Any:
     rows = [
         {"id": id_, "text": TEXTS[id_], "metadata": {"domain": domain} if domain else {}}
         for id_, domain in domains.items()
     ]
     client = farm.client()
-    return client.wait_visible(client.upsert(namespace, rows), wait_s=60)
+    ticket = client.upsert(namespace, rows)
+    farm.work(QUEUE_INDEX)
+    return client.wait_visible(ticket, wait_s=0)
 
 
-def retrieve(farm: RunningPipeline, domain: Any, namespace: str = "farm") -> Answer:
-    filters = {"domain": domain}
-    return farm.client().retrieve("barn", namespace=namespace, filters=filters, timeout_s=20, cache="bypass")
+def retrieve(farm: OneProcess, domain: Any, namespace: str = "farm") -> Answer:
+    return farm.ask("barn", namespace=namespace, filters={"domain": domain}, cache="bypass")
 
 
 def test_a_wrong_value_is_refused_in_a_document_and_in_a_filter_with_the_values_that_there_are(
-    farm: RunningPipeline,
+    farm: OneProcess,
 ) -> None:
     there_are = "there are: animals, machines"
     given = {
@@ -75,13 +75,13 @@ def test_a_wrong_value_is_refused_in_a_document_and_in_a_filter_with_the_values_
 
 
 def test_another_version_of_a_document_with_a_wrong_value_does_not_take_its_place(
-    farm: RunningPipeline,
+    farm: OneProcess,
 ) -> None:
     assert index(farm, {"horse": "animals"}, "farm").added == 1
     assert index(farm, {"horse": "horses"}, "farm").reasons == {"wrong_value": 1}
     assert "horse" in {hit.document_id for hit in retrieve(farm, "animals").hits}
 
 
-def test_the_list_holds_in_its_namespaces_alone(farm: RunningPipeline) -> None:
+def test_the_list_holds_in_its_namespaces_alone(farm: OneProcess) -> None:
     assert index(farm, {"typo": "anmials"}, "forest").added == 1
     assert [hit.document_id for hit in retrieve(farm, "anmials", "forest").hits] == ["typo"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ from chorale_client.keys import BREAKER, DURATIONS
 from chorale_client.keys import SERVED as IS_SERVED
 from chorale_client.wire_names import QUEUE_BULK, Status
 
-from models.extensions import BranchKind
+from models.declarations.extensions import BranchKind
 from models.hits import Ranking
 from tasks.branches.branch_task import BranchTask
 from tasks.request import search
@@ -23,7 +21,7 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
-HOLD, LAST, BEGUN = "test:hold", "test:last", "test:begun"
+HOLD, BEGUN = "test:hold", "test:begun"
 HELD = f"""
 import os, time
 from itertools import count
@@ -34,16 +32,15 @@ numbers = count(1)
 
 def embed_when_let(self, texts, **options):
     number, give_up = next(numbers), time.monotonic() + 90
-    hold = {{1: {HOLD!r}, 16: {LAST!r}}}.get(number)
     with Redis.from_url(os.environ["CHORALE_REDIS_URL"]) as redis:
         redis.set({BEGUN!r}, number)
-        while hold and redis.exists(hold) and time.monotonic() < give_up:
+        while number == 1 and redis.exists({HOLD!r}) and time.monotonic() < give_up:
             time.sleep(0.02)
     return self.passages.embed_passages(texts, **options)
 
 TwoPrecisions.embed_passages = embed_when_let
 """
-"""Code for `preload`: the documents of the first and of the sixteenth question are embedded when the test lets them."""
+"""Code for `preload`: the documents of the first question are embedded when the test lets them."""
 
 DOCUMENT = "The landlord pays for repairs, unless the renter broke the thing on purpose."
 COSTLY = [
@@ -52,17 +49,11 @@ COSTLY = [
 ]
 
 
-@contextmanager
-def held() -> Iterator[RunningPipeline]:
-    with RedisServer() as server, RunningPipeline(server, queues=[], sweeper=True, preload=HELD) as running:
-        running.index()
-        running.redis.mset({HOLD: 1, LAST: 1})
-        yield running
-
-
 @pytest.mark.slow
 def test_64_questions_with_8_documents_each_degrade_no_other_request_and_open_no_breaker() -> None:
-    with held() as served:
+    with RedisServer() as server, RunningPipeline(server, queues=[], sweeper=True, preload=HELD) as served:
+        served.index()
+        served.redis.set(HOLD, 1)
         served.start("all", queue=SERVED)
         served.start(BULK)
         served.wait_ready()
@@ -71,7 +62,7 @@ def test_64_questions_with_8_documents_each_degrade_no_other_request_and_open_no
         until(lambda: redis.exists(BEGUN), 20)
         others = [client.retrieve(f"deposit {number}", timeout_s=30) for number in range(25)]
         assert {answer.status for answer in others} == {Status.COMPLETE}
-        redis.delete(HOLD, LAST)
+        redis.delete(HOLD)
         answer = costly.answer(60)
         assert (answer.status, len(answer.questions)) == (Status.COMPLETE, 64)
         assert list(redis.scan_iter(BREAKER + "*")) == []

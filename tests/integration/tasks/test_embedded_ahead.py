@@ -1,4 +1,4 @@
-"""What a message brings is embedded before its namespace is held, and once."""
+"""What a message brings is embedded before its namespace is held, and once; readers are told of each batch as it is committed."""
 
 from __future__ import annotations
 
@@ -8,22 +8,26 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+import redis
 
 from config.settings import Settings
-from ingest.raw_documents import RawDocument
+from ingest.raw_documents import RawDocument, Skipped
 from ingest.split import Splitter
-from models.documents import Document, Passage
-from models.errors import WriterBusy
+from models.documents import Document, Matrix, Passage
+from models.errors import ServiceError, WriterBusy
+from models.not_indexed import NotIndexed
 from tasks.indexing import embedding_prefetch
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.handed_in_documents import Unfinished, index_handed_in
 from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 from tasks.indexing.message_order import TurnOver
-from tasks.indexing.namespace_writer import index_corpus
+from tasks.indexing.namespace_writer import create_namespace, index_corpus
 from tasks.wiring.pipeline import load_pipeline
 from tasks.wiring.resources import Resources
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
+from tests.support.pipelines.indexed_texts import index_texts
+from tests.support.servers.redis_server import RedisServer
 from tests.support.stores.one_engine import embedded_store
 
 
@@ -122,3 +126,56 @@ def test_a_message_goes_on_where_its_turn_was_over(
     # The first turn ends within the document, and no passage is cut twice.
     assert cut_at_first < len(cut) == len({passage.start for passage in cut})
     assert len(embedder.embedded) == len(set(embedder.embedded)) >= 3_000 / 16
+
+
+def index_one(resources: Resources, number: int) -> IndexReport:
+    texts = {f"kitchen/{number}": (f"Tea {number}", f"Tea number {number} is drawn.")}
+    return index_texts(resources, "kitchen", texts, source="kitchen")
+
+
+def test_the_generation_is_announced_and_never_goes_back(
+    redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
+    use_embedder(resources, HashingEmbedder())
+    for generation in (1, 2):
+        report = index_one(resources, generation)
+        assert (report.added, report.generation) == (1, generation)
+        assert resources.generations.in_redis("kitchen") == generation
+    resources.generations.publish("kitchen", 1)
+    assert resources.generations.in_redis("kitchen") == 2
+
+
+def test_without_a_redis_the_batch_is_committed_all_the_same(resources: Resources) -> None:
+    use_embedder(resources, HashingEmbedder())
+    assert index_one(resources, 1).added == 1
+    assert resources.writing_store.namespaces()[0].documents == 1
+
+
+class NoEmbedder(HashingEmbedder):
+    def embed_passages(self, *args: object, **options: object) -> Matrix:
+        raise ServiceError("the model is away")
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_run_that_writes_nothing_leaves_no_namespace_behind_that_it_made(
+    resources: Resources, is_there: bool
+) -> None:
+    use_embedder(resources, HashingEmbedder())
+    if is_there:
+        create_namespace(resources, "kitchen")
+    unreadable = Skipped("torn.txt", NotIndexed.NOT_UTF8, "not UTF-8")
+    report = index_corpus(resources, SourceDocuments([unreadable], "kitchen"), namespace="kitchen")
+    assert (report.added, report.skipped) == (0, [unreadable])
+    use_embedder(resources, NoEmbedder())
+    with pytest.raises(ServiceError, match="the model is away"):
+        index_one(resources, 1)
+    there = [state.name for state in resources.writing_store.namespaces()]
+    assert there == (["kitchen"] if is_there else [])
+
+    use_embedder(resources, HashingEmbedder())
+    assert index_one(resources, 1).added == 1
+    use_embedder(resources, NoEmbedder())
+    with pytest.raises(ServiceError, match="the model is away"):
+        index_one(resources, 2)
+    assert [state.documents for state in resources.writing_store.namespaces()] == [1]

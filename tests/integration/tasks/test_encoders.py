@@ -21,10 +21,10 @@ from tasks.indexing.namespace_writer import create_namespace, index_corpus
 from tests.integration.tasks.answers import ids
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
+from tests.support.pipelines.indexed_texts import index_texts
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
 from tests.support.pipelines.pipeline_files import LOCAL, branch
-from tests.support.servers.redis_server import RedisServer
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 ENCODERS = f"""
@@ -41,39 +41,23 @@ class Small(HashingEmbedder):
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+def real() -> Iterator[OneProcess]:
     """With the real model, whole and cut."""
-    file = tmp_path_factory.mktemp("encoders") / "pipeline.toml"
-    file.write_text(LOCAL + ENCODERS + BRANCHES)
-    with RedisServer() as server, OneProcess(server, pipeline_file=file) as pipeline:
+    with OneProcess.with_file(LOCAL + ENCODERS + BRANCHES) as pipeline:
         yield pipeline
-        pipeline.resources.writing_store.close()
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
-    file = tmp_path_factory.mktemp("encoders") / "pipeline.toml"
-    file.write_text(LOCAL + ENCODERS + BRANCHES)
-    with RedisServer() as server, OneProcess(server, pipeline_file=file) as pipeline:
-        use_embedder(pipeline.resources, HashingEmbedder(dimension=16))
-        use_embedder(pipeline.resources, Small(dimension=8), "small")
+def here() -> Iterator[OneProcess]:
+    embedders = {"default": HashingEmbedder(dimension=16), "small": Small(dimension=8)}
+    with OneProcess.with_file(LOCAL + ENCODERS + BRANCHES, embedders=embedders) as pipeline:
         yield pipeline
-        pipeline.resources.writing_store.close()
 
 
 @pytest.fixture
 def docs(request: pytest.FixtureRequest) -> str:
     """The name of a namespace that no other test has."""
     return f"docs-{request.node.name[-40:]}".replace("_", "-").rstrip("-")
-
-
-def index(here: OneProcess, namespace: str, encoder: str | None = None) -> None:
-    documents = [
-        RawDocument(document_id=name, source="tests", title=title, text=text)
-        for name, (title, text) in CORPUS.items()
-    ]
-    source = SourceDocuments(documents, "tests")
-    index_corpus(here.resources, source, namespace=namespace, encoder=encoder)
 
 
 def use_precision(real: OneProcess, precision: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,8 +79,8 @@ def dimension(here: OneProcess, namespace: str, document_id: str = "bread") -> i
 
 
 def test_each_namespace_is_indexed_and_searched_with_its_own_encoder(here: OneProcess) -> None:
-    index(here, "large")
-    index(here, "small", "small")
+    index_texts(here.resources, "large")
+    index_texts(here.resources, "small", encoder="small")
     assert (dimension(here, "large"), dimension(here, "small")) == (16, 8)
     for namespace in ("large", "small"):
         answer = here.ask("How is bread baked?", namespace=namespace)
@@ -106,12 +90,12 @@ def test_each_namespace_is_indexed_and_searched_with_its_own_encoder(here: OnePr
 
 def test_a_namespace_keeps_its_encoder_when_documents_are_added(here: OneProcess, docs: str) -> None:
     create_namespace(here.resources, docs, "small")
-    index(here, docs)
+    index_texts(here.resources, docs)
     assert dimension(here, docs) == 8
     with pytest.raises(
         ManifestMismatch, match=r"encoder is 'small', asked for 'default'.*namespaces rebuild"
     ):
-        index(here, docs, "default")
+        index_texts(here.resources, docs, encoder="default")
 
 
 def test_documents_that_are_handed_in_make_a_namespace_with_the_encoder_that_they_name(
@@ -127,7 +111,7 @@ def test_documents_that_are_handed_in_make_a_namespace_with_the_encoder_that_the
 def test_another_encoder_takes_the_place_of_the_first_and_the_documents_stay(
     here: OneProcess, docs: str
 ) -> None:
-    index(here, docs)
+    index_texts(here.resources, docs)
     before = here.ask("ERR-4711", namespace=docs)
     report = embed_anew(here.resources, docs, encoder="small")
     assert (report.replaced, report.unchanged, report.unwritten) == (len(CORPUS), 0, {})
@@ -141,23 +125,23 @@ def test_a_namespace_of_an_older_analyser_refuses_documents_naming_the_command_t
     here: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(namespace_writer, "ANALYSER", "chorale-lexical-1")
-    index(here, docs)
+    index_texts(here.resources, docs)
     monkeypatch.undo()
     with pytest.raises(
         ManifestMismatch,
         match=f"analyser is 'chorale-lexical-1', asked for '{ANALYSER}'.*chorale index --rebuild",
     ):
-        index(here, docs)
+        index_texts(here.resources, docs)
     embed_anew(here.resources, docs)
     assert here.resources.writing_store.known(docs).manifest.analyser == ANALYSER
-    index(here, docs)
+    index_texts(here.resources, docs)
 
 
 def test_a_namespace_is_searched_as_before_until_all_of_it_is_embedded(
     here: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding_anew, "BATCH_DOCUMENTS", 2)
-    index(here, docs)
+    index_texts(here.resources, docs)
     seen: list[tuple[str, int]] = []
 
     def look(_: object) -> None:
@@ -174,7 +158,7 @@ def test_a_run_that_was_interrupted_goes_on_with_what_is_left(
     here: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding_anew, "BATCH_DOCUMENTS", 2)
-    index(here, docs)
+    index_texts(here.resources, docs)
 
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
@@ -189,23 +173,20 @@ def test_a_run_that_was_interrupted_goes_on_with_what_is_left(
 
 def test_near_duplicates_are_still_folded_after_a_change_of_the_encoder(here: OneProcess, docs: str) -> None:
     text = " ".join(f"Loaf {number} is baked of wheat flour and of salt." for number in range(12))
-    documents = [
-        RawDocument(document_id=name, source="tests", title="Loaves", text=text + end)
-        for name, end in (("first", ""), ("second", " It is good."))
-    ]
-    index_corpus(here.resources, SourceDocuments(documents, "tests"), namespace=docs)
+    index_texts(
+        here.resources, docs, {"first": ("Loaves", text), "second": ("Loaves", f"{text} It is good.")}
+    )
     embed_anew(here.resources, docs, encoder="small")
     answer = here.ask("wheat flour and salt", namespace=docs)
     assert len(answer.hits) == 1
-    later = [RawDocument(document_id="third", source="more", title="Loaves", text=text + " It is brown.")]
-    index_corpus(here.resources, SourceDocuments(later, "more"), namespace=docs)
+    index_texts(here.resources, docs, {"third": ("Loaves", f"{text} It is brown.")}, source="more")
     assert len(here.ask("wheat flour and salt", namespace=docs).hits) == 1
 
 
 def test_a_search_that_a_new_encoder_overtakes_is_embedded_again(
     here: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index(here, docs)
+    index_texts(here.resources, docs)
     questions = here.resources.encoder.questions
     embed = questions.embed_questions
 
@@ -224,7 +205,7 @@ def test_a_search_that_a_new_encoder_overtakes_is_embedded_again(
 def test_vectors_of_another_model_under_the_same_name_are_not_compared(
     here: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index(here, docs)
+    index_texts(here.resources, docs)
     monkeypatch.setattr(here.resources.encoders, "_made", {})
     use_embedder(here.resources, Small(dimension=64))
     answer = here.ask("bread", namespace=docs)
@@ -241,7 +222,7 @@ def test_an_encoder_that_is_not_declared_is_named_with_those_that_are(
 ) -> None:
     with pytest.raises(NotConfigured, match=r"no encoder 'e5' here; there are: default, small"):
         create_namespace(here.resources, docs, "e5")
-    index(here, docs, "small")
+    index_texts(here.resources, docs, encoder="small")
     monkeypatch.delitem(here.resources.encoders.declared, "small")
     monkeypatch.setattr(here.resources.encoders, "_made", {})
     answer = here.ask("bread", namespace=docs)
@@ -251,13 +232,9 @@ def test_an_encoder_that_is_not_declared_is_named_with_those_that_are(
 
 def test_a_new_namespace_has_the_language_of_its_documents_and_keeps_it(here: OneProcess, docs: str) -> None:
     sentence = "Il conduttore deve dare la disdetta al locatore nella prima settimana del mese, e non è possibile che la dia dopo. "
-    italian = [RawDocument(document_id="uno", source="tests", title="Uno", text=sentence * 8)]
-    index_corpus(here.resources, SourceDocuments(italian, "tests"), namespace=docs)
-    english = [
-        RawDocument(document_id="two", source="more", title="Two", text="The tenant is in the flat. " * 30)
-    ]
-    report = index_corpus(here.resources, SourceDocuments(english, "more"), namespace=docs)
-    assert report.added == 1
+    index_texts(here.resources, docs, {"uno": ("Uno", sentence * 8)})
+    english = {"two": ("Two", "The tenant is in the flat. " * 30)}
+    assert index_texts(here.resources, docs, english, source="more").added == 1
     (state,) = (state for state in here.resources.documents.namespaces() if state.name == docs)
     assert state.manifest is not None
     assert state.manifest.language == "it"
@@ -287,18 +264,13 @@ def test_a_new_namespace_has_the_analyser_for_the_language_of_its_first_document
 
 
 @pytest.mark.slow
-def test_the_confidence_is_the_default_encoder_s_alone(real: OneProcess) -> None:
+def test_the_confidence_is_the_default_encoder_s_alone_also_of_a_costly_request(real: OneProcess) -> None:
     """The factors were fitted to the scores of one model."""
-    index(real, "large")
-    index(real, "small", "small")
+    index_texts(real.resources, "large")
+    index_texts(real.resources, "small", encoder="small")
     confidences = [real.ask("bread", namespace=name).questions[0].confidence for name in ("large", "small")]
     assert confidences[0] is not None
     assert confidences[1] is None
-
-
-@pytest.mark.slow
-def test_a_costly_request_has_no_confidence_of_another_encoder_either(real: OneProcess) -> None:
-    index(real, "small", "small")
     # 1,600 characters count for 46 ms of embedding: eight such questions are costly, and searched a few at a time.
     real.redis.set(SERVED + QUEUE_BULK, 1)
     questions = [f"bread {number} " * 160 for number in range(8)]
@@ -308,23 +280,14 @@ def test_a_costly_request_has_no_confidence_of_another_encoder_either(real: OneP
 
 
 @pytest.mark.slow
-def test_questions_in_another_precision_of_the_same_model_are_compared(
-    real: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index(real, docs)
-    use_precision(real, "int8", monkeypatch)
-    assert real.ask("bread", namespace=docs, cache="bypass").status == "complete"
-
-
-@pytest.mark.slow
-def test_a_namespace_keeps_its_precision_until_it_is_embedded_anew(
+def test_a_namespace_keeps_its_precision_until_it_is_embedded_anew_and_is_searched_in_any(
     real: OneProcess, docs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exact, fast = (
         OnnxEmbedder(MINILM, threads=1, precision=precision).fingerprint for precision in ("fp32", "int8")
     )
     use_precision(real, "fp32", monkeypatch)
-    index(real, docs)
+    index_texts(real.resources, docs)
     use_precision(real, "int8", monkeypatch)
     text = "A loaf of rye bread rises for eight hours."
     rows = [{"id": "rye", "text": text}]
@@ -333,6 +296,7 @@ def test_a_namespace_keeps_its_precision_until_it_is_embedded_anew(
     in_fp32 = OnnxEmbedder(MINILM, threads=1, precision="fp32").embed_passages([text])[0]
     assert (report.added, np.abs(vector - in_fp32).max() < 1e-6) == (1, True)
     assert built(real, docs) == exact
-    assert ids(real.ask("How long does rye bread rise?", namespace=docs))[0] == "rye"
+    answer = real.ask("How long does rye bread rise?", namespace=docs)
+    assert (answer.status, ids(answer)[0]) == ("complete", "rye")
     embed_anew(real.resources, docs)
     assert built(real, docs) == fast

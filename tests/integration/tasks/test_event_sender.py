@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import re
-import subprocess
-import sys
 import threading
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,13 +142,12 @@ def test_only_events_of_tasks_share_a_message(own_redis_server: RedisServer) -> 
         channel.get_message(timeout=5)
         sender.send([*EVENTS, heartbeat(active=1, processed=2), heartbeat(active=2, processed=3)])
         sender.close()
-        sent = []
-        while (message := channel.get_message(timeout=2)) is not None:
-            sent.append(json.loads(message["data"]))
-    bodies = [
-        (message["properties"]["delivery_info"]["routing_key"], json.loads(b64decode(message["body"])))
-        for message in sent
-    ]
+        bodies: list[tuple[str, Any]] = []
+        while not bodies or bodies[-1][0] != "worker.offline":
+            received: Any = channel.get_message(timeout=5)
+            message = json.loads(received["data"])
+            key = message["properties"]["delivery_info"]["routing_key"]
+            bodies.append((key, json.loads(b64decode(message["body"]))))
     keys = ["worker.heartbeat", "worker.heartbeat", "task.multi", "worker.offline"]
     assert [key for key, _ in bodies] == keys
     assert [len(body) for key, body in bodies if key == "task.multi"] == [len(EVENTS)]
@@ -187,55 +181,3 @@ def test_every_event_has_the_fields_that_celery_documents_and_no_text(own_redis_
     assert out.getvalue().count("\n") == len(events)
     for task in state.tasks.values():
         assert isinstance(task.traceback, str) or task.state != "FAILURE"
-
-
-SECOND = "app = __import__('celery').Celery('second', broker={url!r}, set_as_current=False)"
-
-
-@contextmanager
-def celery(url: str, folder: Path, *arguments: str) -> Iterator[Path]:
-    """A program of Celery's with the settings of an ordinary application; yields the file of what it prints."""
-    (folder / "second.py").write_text(SECOND.format(url=celery_url(url)))
-    printed = folder / f"{arguments[0]}.txt"
-    with printed.open("w") as out:
-        program = subprocess.Popen(
-            [sys.executable, "-m", "celery", "-A", "second", *arguments],
-            cwd=folder,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield printed
-        assert program.poll() is None, printed.read_text()
-    finally:
-        program.kill()
-        program.wait()
-
-
-@pytest.mark.slow
-def test_a_second_worker_with_gossip_and_celery_s_dump_take_every_event(
-    own_redis_server: RedisServer, tmp_path: Path
-) -> None:
-    url = own_redis_server.url
-    sender = EventSender(app_of(url), "sweeper")
-    worker = celery(url, tmp_path, "worker", "-Q", "mine", "-P", "solo", "-l", "DEBUG")
-    dump = celery(url, tmp_path, "events", "--dump")
-    with worker as logged, dump as dumped:
-        until(lambda: " ready." in logged.read_text(), 60)
-
-        def is_seen() -> bool:
-            sender.send([heartbeat(active=1, processed=2)])
-            return "sweeper@" in logged.read_text() and "sweeper@" in dumped.read_text()
-
-        until(is_seen, 60)
-        sender.send(EVERY_EVENT)
-        sender.send([heartbeat(active=7, processed=7)])
-        sender.close()
-        until(lambda: "shutdown" in dumped.read_text(), 60)
-        until(lambda: re.search("sweeper@.* left", logged.read_text()), 60)
-    assert "ERROR" not in logged.read_text()
-    assert "Traceback" not in dumped.read_text()
-    assert "task received: chorale.retrieve(r) args=() kwargs=" in dumped.read_text()
-    assert TEXT not in dumped.read_text()

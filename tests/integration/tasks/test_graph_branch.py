@@ -171,21 +171,20 @@ def test_a_branch_that_does_not_bind_a_keys_filter_is_refused(
     )
 
 
-def test_wrong_cypher_costs_its_branch_alone_and_says_the_line_and_column(graph: OneProcess) -> None:
-    answer = ask(graph, "cited", "wrong")
-    assert (answer.status, reasons(answer)) == ("degraded", [("search.wrong", "not_configured")])
-    assert "line 2, col 13" in str(answer.degraded[0].detail)
-
-
-def test_a_statement_without_a_column_id_says_which_columns_it_has(graph: OneProcess) -> None:
-    answer = ask(graph, "nameless")
-    assert (answer.status, reasons(answer)) == ("failed", [("search.nameless", "invalid_answer")])
-    assert "there are: a.title" in str(answer.degraded[0].detail)
-
-
-def test_a_statement_that_takes_too_long_ends_with_the_time_of_its_branch(graph: OneProcess) -> None:
-    answer = ask(graph, "endless", timeout_s=1)
-    assert (answer.status, reasons(answer)) == ("failed", [("search.endless", "timeout")])
+@pytest.mark.parametrize(
+    ("name", "reason", "detail", "timeout_s"),
+    [
+        ("wrong", "not_configured", "line 2, col 13", 30),
+        ("nameless", "invalid_answer", "there are: a.title", 30),
+        ("endless", "timeout", "", 1),
+    ],
+)
+def test_a_statement_that_is_wrong_or_takes_too_long_costs_its_branch_alone_and_says_why(
+    graph: OneProcess, name: str, reason: str, detail: str, timeout_s: float
+) -> None:
+    answer = ask(graph, "bm25", name, timeout_s=timeout_s)
+    assert (answer.status, reasons(answer)) == ("degraded", [(f"search.{name}", reason)])
+    assert detail in str(answer.degraded[0].detail)
 
 
 def test_a_statement_that_takes_too_much_memory_costs_its_branch_alone_and_says_so(graph: OneProcess) -> None:

@@ -7,8 +7,9 @@ import math
 import threading
 import unicodedata
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,17 +27,20 @@ import tasks.indexing.index_tasks
 import tasks.indexing.message_order
 import tasks.indexing.namespace_writer
 from config.settings import Settings
+from models.documents import Matrix
 from models.errors import BadIndex, ModelMissing, StoreUnavailable
+from models.not_indexed import NotIndexed
 from search.documents.reading import Documents
 from search.documents.store import DocumentStore
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
-from tasks.indexing.message_order import Turns
+from tasks.indexing.message_order import Turns, turn_s
 from tasks.registration import make_app
 from tasks.wiring.pipeline import load_pipeline
 from tasks.wiring.resources import Resources
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.languages import ENGLISH, ITALIAN
 from tests.support.models.used_embedder import use_embedder
+from tests.support.not_indexed import ROWS
 from tests.support.servers.redis_server import RedisServer
 
 QUEUE = "chorale.index"
@@ -66,9 +70,9 @@ def client(redis_server: RedisServer) -> Chorale:
 
 def work(app: Celery, *, last_first: bool = False) -> None:
     """Do every message that waits now, once, as a worker would."""
-    waiting = app.resources.redis.lrange(QUEUE, 0, -1)
-    app.resources.redis.delete(QUEUE)
-    for text in waiting if last_first else reversed(waiting):
+    redis = app.resources.redis
+    for _ in range(redis.llen(QUEUE)):
+        text = redis.lpop(QUEUE) if last_first else redis.rpop(QUEUE)
         message = json.loads(text)
         args, kwargs, _ = json.loads(b64decode(message["body"]))
         headers = message["headers"]
@@ -179,6 +183,47 @@ def test_messages_in_two_languages_that_make_a_namespace_at_once_are_both_indexe
     assert app.resources.writing_store.known("docs").manifest.language == "en"
 
 
+def test_each_document_of_a_message_is_indexed_or_reported_with_its_reason(
+    app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = "search.documents.document_rows.refusal_reason"
+    monkeypatch.setattr(refused, lambda document: "too large" if document.document_id == "refused" else None)
+    given = [{"id": "good", "text": "Roses are cut."}, *(row for rows in ROWS.values() for row in rows)]
+    # A message of a program without our client, which refuses some of these documents itself.
+    message = {"namespace": "docs", "documents": given}
+    app.send_task("chorale.index", kwargs=message, queue=QUEUE, task_id="ticket")
+    indexed = client.wait_visible(done(app, "ticket"))
+    assert indexed.error is None
+    assert indexed.reasons == {reason: 1 for reason in NotIndexed if reason in ROWS}
+    assert len(indexed.skipped) == len(ROWS)
+    not_indexed = sum(count for reason, count in indexed.reasons.items() if not NotIndexed(reason).is_part)
+    assert indexed.added + not_indexed == len(given)
+
+
+def test_a_small_message_of_one_namespace_comes_before_the_rest_of_a_heavy_one_of_another(
+    app: Celery, client: Chorale
+) -> None:
+    class TakesASecond(HashingEmbedder):
+        now_s = 0.0
+
+        def embed_passages(self, texts: Sequence[str], **options: Any) -> Matrix:
+            self.now_s += 1
+            return super().embed_passages(texts, **options)
+
+    embedder = TakesASecond()
+    use_embedder(app.resources, embedder)
+    app.turns = Turns(partial(turn_s, app.resources), clock=lambda: embedder.now_s)
+    heavy = client.upsert("heavy", [{"id": "book", "text": " ".join(f"word{n}" for n in range(3_000))}])
+    light = client.upsert("light", [TEA])
+    work(app)
+    assert client.wait_visible(light, wait_s=0).added == 1
+    with pytest.raises(NotEnded):
+        client.wait_visible(heavy, wait_s=0)
+    while waiting_messages(app):
+        work(app)
+    assert client.wait_visible(heavy, wait_s=0).added == 1
+
+
 @pytest.mark.parametrize("failure", [AssertionError(), KeyError("docs")], ids=repr)
 def test_an_unexpected_error_ends_the_message_and_only_the_log_has_its_details(
     app: Celery, client: Chorale, failure: Exception
@@ -207,7 +252,6 @@ def test_the_write_that_was_sent_last_wins_in_whatever_order_workers_process_the
     assert client.wait_visible(later).is_whole
 
 
-@pytest.mark.slow
 def test_a_document_deleted_before_its_namespace_exists_stays_deleted(app: Celery, client: Chorale) -> None:
     client.upsert("docs", [TEA, RENT])
     deleted = client.delete("docs", ["tea"])

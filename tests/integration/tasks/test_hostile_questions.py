@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import random
 import string
-from typing import Any
 
 import pytest
-from chorale_client import make_request
 
-from tasks.request.retrieve import submit
-from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.one_process import OneProcess
 
 ALPHABETS = [
     "абвгдеёжз",
@@ -22,28 +19,7 @@ ALPHABETS = [
     "अआइईउऊ",
     "🙂🚀👩\u200d👩\u200d👧",
 ]
-OPERATORS = [
-    '"',
-    "AND",
-    "OR",
-    "NOT",
-    "+",
-    "-",
-    "*",
-    "~",
-    "^",
-    ":",
-    "(",
-    ")",
-    "[",
-    "]",
-    "{",
-    "}",
-    "/",
-    "\\",
-    "title:",
-    "<",
-]
+OPERATORS = [*'"+-*~^:()[]{}/\\<', "AND", "OR", "NOT", "title:"]
 WORDS = [*OPERATORS, "bread", "secret", "notice"]
 FIXED = [
     "",
@@ -75,18 +51,14 @@ def hostile_questions(count: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_every_hostile_question_is_answered_from_its_own_namespace(pipeline: RunningPipeline) -> None:
+def test_every_hostile_question_is_answered_from_its_own_namespace(here: OneProcess) -> None:
     secret = "The secret bread of another tenant: notice nothing."
-    pipeline.index({"guarded": ("Secret", secret)}, namespace="guarded")
-    questions, client = hostile_questions(100), pipeline.client()
-    options: dict[str, Any] = {"timeout_s": 60, "cache": "bypass", "depth": 100, "top_k": 50}
+    here.index({"guarded": ("Secret", secret)}, namespace="guarded")
+    questions = hostile_questions(100)
     for start in range(0, 100, 50):
-        # One after another: together they would not all end in their time on a busy machine.
-        request = make_request(questions[start : start + 50], **options)
-        answer = client.answer(submit(pipeline.resources, pipeline.app.fanout, request), wait_s=60)
+        some = questions[start : start + 50]
+        answer = here.ask(some, timeout_s=60, cache="bypass", depth=100, top_k=50)
         assert answer.status == "complete", answer.degraded
         for question in answer.questions:
             assert question.status in ("complete", "skipped")
             assert "guarded" not in {hit.document_id for hit in question.hits}
-    for name, process in pipeline.processes.items():
-        assert process.poll() is None, f"{name} died"

@@ -12,7 +12,7 @@ import pytest
 from chorale_client import make_request
 
 from config.settings import Settings
-from models.documents import Document, Matrix, Passage
+from models.documents import Matrix
 from models.hits import Ranking
 from tasks.branches.branch_task import BranchTask
 from tasks.branches.generation import SEARCH_RESERVE_S
@@ -22,7 +22,7 @@ from tasks.wiring.resources import Resources
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
 from tests.support.pipelines import pipeline_files
-from tests.support.pipelines.pipeline import CORPUS, manifest_of
+from tests.support.pipelines.indexed_texts import index_texts
 from tests.support.pipelines.pipeline_files import LOCAL
 from tests.support.servers.chat_server import ChatServer, after, says
 from tests.support.servers.redis_server import RedisServer
@@ -63,21 +63,9 @@ class Hyde:
         self.resources = Resources(Settings(home=home), load_pipeline(file), redis.url)
         self.embedder = SlowEmbedder()
         use_embedder(self.resources, self.embedder)
-        store = self.resources.writing_store
-        store.create("default", manifest_of(self.embedder))
-        vectors = self.embedder.embed_questions([text for _, text in CORPUS.values()])
-        documents = [
-            Document(
-                name,
-                "tests",
-                title,
-                (Passage(f"{name}#0", 0, text, vector=vector),),
-                content_hash=name,
-                revision=name,
-            )
-            for (name, (title, text)), vector in zip(CORPUS.items(), vectors, strict=True)
-        ]
-        store.upsert("default", documents)
+        index_texts(self.resources, "default")
+        self.embedder.embedded.clear()
+        self.embedder.now_s = 0.0
 
     def search(
         self, questions: list[Any], *, limit_s: float, clock: Callable[[], float] | None = None

@@ -21,7 +21,7 @@ from redis import Redis
 
 from config.settings import Settings
 from models.documents import Matrix
-from tasks.indexing import index_tasks
+from tasks.indexing import embedding_prefetch, index_tasks
 from tasks.indexing.handed_in_documents import Unfinished, UnfinishedMessages, index_handed_in
 from tasks.indexing.index_tasks import IndexMessage
 from tasks.indexing.indexing_run import IndexReport
@@ -34,8 +34,8 @@ from tests.support.models.used_embedder import use_embedder
 from tests.support.servers.redis_server import RedisServer
 
 EMBED_S = 0.4
-"""For up to 16 passages."""
-DOCUMENTS = 80
+"""The time that the slow embedder takes for up to 4 passages."""
+DOCUMENTS = 20
 
 
 class Clocked(HashingEmbedder):
@@ -89,7 +89,7 @@ class Workers:
                     namespace=namespace,
                     source="task",
                     is_over=lambda: turns.is_over(namespace),
-                    has_room=kept.has_room,
+                    has_capacity=kept.has_capacity,
                 )
         except TurnOver:
             kept.keep(ticket, unfinished)
@@ -109,7 +109,10 @@ class Workers:
 
 
 @pytest.fixture
-def embedder() -> Clocked:
+def embedder(monkeypatch: pytest.MonkeyPatch) -> Clocked:
+    """All sizes are a quarter of the usual ones."""
+    monkeypatch.setattr(embedding_prefetch, "PASSAGES_AT_ONCE", 4)
+    monkeypatch.setattr(embedding_prefetch, "WINDOW_PASSAGES", 16)
     return Clocked()
 
 
@@ -147,11 +150,11 @@ def test_a_long_document_in_each_of_many_namespaces_ends(resources: Resources, e
     # More namespaces than a worker keeps interrupted documents of.
     running = Workers(resources, embedder)
     for number in range(7):
-        text = "\n\n".join(f"{number}.{line} " * 180 for line in range(80))
+        text = "\n\n".join(f"{number}.{line} " * 180 for line in range(20))
         running.send(f"book{number}", f"garden{number}", [text])
     running.run()
     assert [indexed.added for indexed in running.ended.values()] == [1] * 7
-    assert len(embedder.embedded) == len(set(embedder.embedded)) >= 7 * 80
+    assert len(embedder.embedded) == len(set(embedder.embedded)) >= 7 * 20
 
 
 def test_a_killed_worker_costs_the_work_of_a_turn_at_most(resources: Resources, embedder: Clocked) -> None:

@@ -18,16 +18,13 @@ from tests.integration.tasks.answers import ids
 from tests.support.command_line import in_process
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import INTERLEAVED
-from tests.support.servers.redis_server import RedisServer
 
 QUESTION = "Who pays for repairs?"
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
-    file = tmp_path_factory.mktemp("interleaved") / "pipeline.toml"
-    file.write_text(INTERLEAVED, encoding="utf-8")
-    with RedisServer() as server, OneProcess(server, pipeline_file=file) as pipeline:
+def shared() -> Iterator[OneProcess]:
+    with OneProcess.with_file(INTERLEAVED) as pipeline:
         pipeline.index()
         yield pipeline
 

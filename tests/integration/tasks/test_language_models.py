@@ -8,17 +8,14 @@ from typing import Any
 
 import pytest
 from chorale_client import Answer
-from chorale_client.wire_names import QUEUE_RETRIEVE
 from structlog.testing import capture_logs
 
 from monitoring.exporter import render
-from tasks.worker.warming import warm
 from tests.integration.tasks.answers import ids, reasons
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.chat_server import ChatServer, after, completion, says, sends
-from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 SECRET = "sk-of-the-tests"
@@ -52,7 +49,6 @@ def pipeline_of(url: str) -> str:
         branch("rewritten", kind="bm25", more=f"{expands}, replace = true }}"),
         branch("widened", "dense", kind="vector", more=f"{expands} }}"),
         '[configurations.plain]\nmethod = "rrf"\nbranches = ["bm25", "vector"]',
-        '[configurations.patient]\nmethod = "rrf"\nbranches = ["bm25", "vector", "hyde"]\ntimeout_s = 10.0',
         '[configurations.all]\nmethod = "rrf"\ntimeout_s = 10.0',
     ]
     return "\n".join(tables)
@@ -65,16 +61,11 @@ def server() -> Iterator[ChatServer]:
 
 
 @pytest.fixture(scope="module")
-def running(server: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
-    file = tmp_path_factory.mktemp("models") / "pipeline.toml"
-    file.write_text(pipeline_of(server.url))
+def running(server: ChatServer) -> Iterator[OneProcess]:
     environment = {"CHORALE_BREAKER_FAILURES": str(FAILURES_THAT_OPEN), "CHORALE_BREAKER_OPEN_S": "600"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KEY_OF_THE_TESTS", SECRET)
-        with (
-            RedisServer() as redis,
-            OneProcess(redis, pipeline_file=file, environment=environment) as started,
-        ):
+        with OneProcess.with_file(pipeline_of(server.url), environment=environment) as started:
             started.index()
             yield started
 
@@ -225,20 +216,22 @@ def test_the_branch_fails_when_both_the_model_and_feedback_fail(
 
 
 @pytest.mark.parametrize(
-    ("name", "model_answers", "reason"),
+    ("name", "model_answers", "reason", "said"),
     [
-        ("strict", sends(200, b"<html>"), "invalid_answer"),
-        ("hurried", after(4, says("too late")), "timeout"),
-        ("rewritten", says("I would rather not."), "invalid_answer"),
+        ("strict", sends(200, b"<html>"), "invalid_answer", ""),
+        ("hurried", after(4, says("too late")), "timeout", ""),
+        ("rewritten", says("I would rather not."), "invalid_answer", ""),
+        ("keyless", says("nobody asks"), "not_configured", "NO_SUCH_VARIABLE"),
     ],
-    ids=["no answer of a model", "too late", "no rewrites"],
+    ids=["no answer of a model", "too late", "no rewrites", "a variable without the key"],
 )
 def test_a_branch_without_a_fallback_is_left_out_when_its_model_fails(
-    server: ChatServer, client: OneProcess, name: str, model_answers: Any, reason: str
+    server: ChatServer, client: OneProcess, name: str, model_answers: Any, reason: str, said: str
 ) -> None:
     server.answer = model_answers
     answer = ask(client, DEPOSIT, "bm25", name)
     assert (first(answer), reasons(answer)) == ("deposit", [(f"search.{name}", reason)])
+    assert said in answer.degraded[0].detail
     assert found_by(answer) == {"bm25"}
 
 
@@ -252,15 +245,6 @@ def test_a_key_that_the_model_refuses_is_logged_as_an_error_of_the_model_and_not
     assert reasons(answer) == [(f"search.{name}", "unauthorised")]
     errors = [(line["event"], line["branch"]) for line in logged if line["log_level"] == "error"]
     assert errors == [("language model refuses our key", name)]
-
-
-def test_a_missing_key_of_a_model_is_reported_with_the_name_of_its_variable(
-    server: ChatServer, client: OneProcess
-) -> None:
-    answer = ask(client, DEPOSIT, "bm25", "keyless")
-    assert reasons(answer) == [("search.keyless", "not_configured")]
-    assert "NO_SUCH_VARIABLE" in answer.degraded[0].detail
-    assert server.requests == []
 
 
 def test_a_model_with_an_open_breaker_is_not_asked(server: ChatServer, client: OneProcess) -> None:
@@ -292,20 +276,6 @@ def test_questions_that_the_model_declines_open_no_breaker(server: ChatServer, c
     )(handler, body)
     ask(client, ["is bread baked", "is water wet"], "hyde")
     assert list(client.redis.scan_iter("chorale:breaker:*")) == [b"chorale:breaker:generator:hyde"]
-
-
-@pytest.mark.slow
-def test_a_configuration_may_set_a_longer_timeout_for_its_model(
-    server: ChatServer, client: OneProcess
-) -> None:
-    # Later than the two seconds that a request has otherwise.
-    server.answer = after(2.2, says(BREAD))
-    warm(client.app, [QUEUE_RETRIEVE])
-    caller = client.client()
-    request_id = caller.send("the other thing", configuration="patient", cache="bypass")
-    until(lambda: client.redis.llen(QUEUE_RETRIEVE))
-    client.work()
-    assert (caller.answer(request_id).status, len(server.requests)) == ("complete", 2)
 
 
 def test_rewrites_replace_the_question(server: ChatServer, client: OneProcess) -> None:

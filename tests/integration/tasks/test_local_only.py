@@ -6,18 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from ingest.raw_documents import RawDocument
 from models.errors import ManifestMismatch, NotConfigured
 from tasks.indexing.embedding_anew import embed_anew
-from tasks.indexing.indexing_run import SourceDocuments
-from tasks.indexing.namespace_writer import create_namespace, encoder_of, index_corpus
+from tasks.indexing.namespace_writer import create_namespace, encoder_of
 from tests.integration.tasks.answers import ids
 from tests.support.models.hashing_embedder import HashingEmbedder
-from tests.support.models.used_embedder import use_embedder
+from tests.support.pipelines.indexed_texts import index_texts
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.chat_server import ChatServer
-from tests.support.servers.redis_server import RedisServer
 
 REFUSED = "the namespace is local_only, and the encoder 'away' is behind an address"
 
@@ -30,7 +27,7 @@ def server() -> Iterator[ChatServer]:
 
 
 @pytest.fixture(scope="module")
-def pipeline(server: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+def pipeline(server: ChatServer) -> Iterator[OneProcess]:
     tables = f"""
 [encoders.away]
 kind = "endpoint"
@@ -50,15 +47,12 @@ method = "rrf"
 reranker = "away"
 """
     writer = f'[branches.hyde.options]\ngenerator = "openai"\nurl = "{server.url}"\nmodel = "m"\n'
-    file = tmp_path_factory.mktemp("local-only") / "pipeline.toml"
     branches = branch("bm25") + branch("vector", "dense") + branch("hyde", "dense", more=writer)
-    file.write_text(LOCAL + tables + branches)
-    with RedisServer() as redis, OneProcess(redis, pipeline_file=file) as started:
-        use_embedder(started.resources, HashingEmbedder(dimension=16))
+    embedders = {"default": HashingEmbedder(dimension=16)}
+    with OneProcess.with_file(LOCAL + tables + branches, embedders=embedders) as started:
         create_namespace(started.resources, "patients", local_only=True)
-        index(started, "patients")
+        index_patients(started)
         yield started
-        started.resources.writing_store.close()
 
 
 @pytest.fixture
@@ -67,10 +61,9 @@ def here(pipeline: OneProcess, server: ChatServer) -> OneProcess:
     return pipeline
 
 
-def index(here: OneProcess, namespace: str, encoder: str | None = None, *, rebuild: bool = False) -> None:
-    bread = RawDocument(document_id="bread", source="tests", title="Bread", text="It is baked from flour.")
-    documents = SourceDocuments([bread], "tests")
-    index_corpus(here.resources, documents, namespace=namespace, encoder=encoder, rebuild=rebuild)
+def index_patients(here: OneProcess, encoder: str | None = None, *, rebuild: bool = False) -> None:
+    texts = {"bread": ("Bread", "It is baked from flour.")}
+    index_texts(here.resources, "patients", texts, encoder=encoder, rebuild=rebuild)
 
 
 def is_local_only(here: OneProcess, namespace: str) -> bool:
@@ -82,9 +75,9 @@ def test_an_encoder_behind_an_address_is_refused(here: OneProcess, server: ChatS
     with pytest.raises(NotConfigured, match=REFUSED):
         create_namespace(here.resources, "others", "away", local_only=True)
     with pytest.raises(NotConfigured, match=REFUSED):
-        index(here, "patients", "away")
+        index_patients(here, "away")
     with pytest.raises(NotConfigured, match=REFUSED):
-        index(here, "patients", "away", rebuild=True)
+        index_patients(here, "away", rebuild=True)
     with pytest.raises(NotConfigured, match=REFUSED):
         embed_anew(here.resources, "patients", encoder="away")
     # What workers embed before they write, and what the command line warms.
@@ -103,7 +96,7 @@ def test_neither_reranker_nor_language_model_is_sent_a_text(here: OneProcess, se
 
 
 def test_a_namespace_stays_local_only_when_it_is_built_again(here: OneProcess) -> None:
-    index(here, "patients", rebuild=True)
+    index_patients(here, rebuild=True)
     assert is_local_only(here, "patients")
     embed_anew(here.resources, "patients")
     assert is_local_only(here, "patients")

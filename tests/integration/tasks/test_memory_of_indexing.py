@@ -13,7 +13,7 @@ FIRST, ALL, DOCUMENTS = 5, 35, 10
 """`FIRST` and `ALL` are cycles."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_index_worker_does_not_grow_by_documents_that_come_and_go() -> None:
     given = {"CHORALE_EMBEDDER_BACKEND": "given"}
     with (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,22 +12,19 @@ from chorale_client.keys import BREAKER
 from chorale_client.wire_names import QUEUE_FUSION
 from prometheus_client.parser import text_string_to_metric_families
 
-from ingest.raw_documents import RawDocument
 from models.documents import Matrix
 from models.errors import ManifestMismatch, ModelMissing, StageFailure
 from monitoring.exporter import render
 from tasks.indexing.embedding_anew import embed_anew
-from tasks.indexing.indexing_run import SourceDocuments
-from tasks.indexing.namespace_writer import index_corpus
 from tasks.worker.warming import warm_models
 from tests.integration.tasks.answers import ids
 from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.pipelines.indexed_texts import index_texts
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.chat_server import ChatServer, sends
 from tests.support.servers.model_server import embeds
-from tests.support.servers.redis_server import RedisServer
 
 KEY = "sk-of-the-encoder"
 TABLES = """
@@ -81,23 +77,16 @@ def reranker() -> Iterator[ChatServer]:
 
 
 @pytest.fixture(scope="module")
-def pipeline(
-    encoder: ChatServer, reranker: ChatServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OneProcess]:
-    file = tmp_path_factory.mktemp("endpoints") / "pipeline.toml"
+def pipeline(encoder: ChatServer, reranker: ChatServer) -> Iterator[OneProcess]:
     branches = branch("bm25") + branch("vector", "dense") + branch("hyde", "dense")
-    file.write_text(LOCAL + TABLES.format(embeddings=encoder.url, ranks=reranker.origin) + branches)
+    text = LOCAL + TABLES.format(embeddings=encoder.url, ranks=reranker.origin) + branches
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TEST_ENCODER_KEY", KEY)
         settings = {"CHORALE_BREAKER_OPEN_S": "600"}
-        with (
-            RedisServer() as server,
-            OneProcess(server, pipeline_file=file, environment=settings) as started,
-        ):
-            index(started, "docs")
+        with OneProcess.with_file(text, environment=settings) as started:
+            index_texts(started.resources, "docs")
             started.resources.reranker("remote").warm()
             yield started
-            started.resources.writing_store.close()
 
 
 @pytest.fixture
@@ -118,14 +107,6 @@ def open_breaker(here: OneProcess) -> None:
     here.redis.hset(f"{BREAKER}encoder:default", mapping=open_)
 
 
-def index(here: OneProcess, namespace: str, encoder: str | None = None) -> None:
-    documents = [
-        RawDocument(document_id=name, source="tests", title=title, text=text)
-        for name, (title, text) in CORPUS.items()
-    ]
-    index_corpus(here.resources, SourceDocuments(documents, "tests"), namespace=namespace, encoder=encoder)
-
-
 def test_every_branch_answers_and_the_key_is_sent(here: OneProcess, encoder: ChatServer) -> None:
     answer = here.ask("How is bread baked?", namespace="docs", cache="bypass")
     assert (answer.status, ids(answer)[0]) == ("complete", "bread")
@@ -143,7 +124,7 @@ def test_the_tokens_of_indexing_and_questions_are_in_the_metrics(here: OneProces
         samples = families["chorale_endpoint_tokens"].samples
         return sum(one.value for one in samples if one.labels == {"role": "encoder", "name": "default"})
 
-    index(here, "tokens")
+    index_texts(here.resources, "tokens")
     indexed = tokens()
     here.ask("How is bread baked?", namespace="docs", cache="bypass")
     # The server reports one token for each text.
@@ -211,14 +192,14 @@ def test_a_key_that_is_not_set_is_named_and_bm25_answers(
 
 
 def test_another_model_behind_the_same_name_indexes_nothing(here: OneProcess, encoder: ChatServer) -> None:
-    index(here, "other")
+    index_texts(here.resources, "other")
     encoder.answer = embeds(Another(dimension=16))
     with pytest.raises(
         ManifestMismatch, match="the server of the encoder 'default' has another model than when"
     ):
-        index(here, "other")
+        index_texts(here.resources, "other")
     embed_anew(here.resources, "other")
-    index(here, "other")
+    index_texts(here.resources, "other")
 
 
 def test_documents_stay_as_they_were_if_the_server_fails_while_they_are_embedded_again(
@@ -248,38 +229,32 @@ def test_an_endpoint_reranks_and_its_failure_leaves_the_fused_order(
 
 
 def test_an_encoder_that_is_away_keeps_no_later_model_from_loading(
-    encoder: ChatServer, reranker: ChatServer, tmp_path: Path
+    encoder: ChatServer, reranker: ChatServer
 ) -> None:
     away = "http://127.0.0.1:9/v1"
     second = f'[encoders.second]\nkind = "endpoint"\nurl = "{encoder.url}"\nmodel = "passages"\n'
     tables = TABLES.format(embeddings=away, ranks=reranker.origin).replace("api_key_env", "# api_key_env")
-    file = tmp_path / "pipeline.toml"
-    file.write_text(LOCAL + tables + second + branch("vector", "dense"))
-    with RedisServer() as server, OneProcess(server, pipeline_file=file) as here:
-        index(here, "docs", "second")
+    with OneProcess.with_file(LOCAL + tables + second + branch("vector", "dense")) as here:
+        index_texts(here.resources, "docs", encoder="second")
         encoder.forget()
         reranker.forget()
         with pytest.raises(ModelMissing, match=r"127\.0\.0\.1:9"):
-            warm_models(here.resources, ["chorale.vector", QUEUE_FUSION])
+            warm_models(here.resources, ["chorale.vector", QUEUE_FUSION], here.resources.namespaces())
         assert [body["input"] for body in encoder.requests] == [["warm"]]
         assert [len(body["texts"]) for body in reranker.requests] == [2]
-        here.resources.writing_store.close()
 
 
 def test_no_language_model_writes_what_an_encoder_that_failed_cannot_embed(
-    encoder: ChatServer, tmp_path: Path
+    encoder: ChatServer,
 ) -> None:
-    with ChatServer() as chat, RedisServer() as server:
+    with ChatServer() as chat:
         written = f'[branches.hyde.options]\ngenerator = "openai"\nurl = "{chat.url}"\nmodel = "m"\n'
         rewritten = f'[branches.vector.options]\nexpansion = "openai"\nurl = "{chat.url}"\nmodel = "m"\n'
         table = f'[encoders.default]\nkind = "endpoint"\nurl = "{encoder.url}"\nmodel = "passages"\n'
         branches = branch("hyde", "dense", more=written) + branch("vector", "dense", more=rewritten)
-        file = tmp_path / "pipeline.toml"
-        file.write_text(LOCAL + table + branches)
-        with OneProcess(server, pipeline_file=file) as here:
-            index(here, "docs")
+        with OneProcess.with_file(LOCAL + table + branches) as here:
+            index_texts(here.resources, "docs")
             open_breaker(here)
             answer = here.ask("How is bread baked?", namespace="docs")
             assert {str(missing.reason) for missing in answer.degraded} == {"breaker_open"}
             assert chat.requests == []
-            here.resources.writing_store.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +10,15 @@ import pytest
 from chorale_client.wire_names import Status
 
 from config.settings import Settings
-from ingest.raw_documents import RawDocument
 from models.errors import NotConfigured, UnknownNamespace
 from models.hits import Ranking
 from search.engines.embedded.store import EmbeddedStore
-from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.moving import move_namespace
-from tasks.indexing.namespace_writer import index_corpus
 from tasks.wiring.resources import Resources
 from tests.support.models.hashing_embedder import HashingEmbedder
-from tests.support.models.used_embedder import use_embedder
+from tests.support.pipelines.indexed_texts import index_texts
 from tests.support.pipelines.one_process import OneProcess
-from tests.support.pipelines.pipeline import CORPUS
 from tests.support.pipelines.pipeline_files import LOCAL, branch, declared
-from tests.support.servers.redis_server import RedisServer
 
 OTHER = '[stores.other]\nkind = "embedded"\noptions = { folder = "other" }\n'
 HYDE = 'options = { generator = "feedback", feedback_store = "local" }'
@@ -43,22 +37,19 @@ reranker = "away"
 QUESTION = "who pays for the repairs of a flat?"
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[OneProcess]:
-    """The namespace `docs`, in the store `local` alone."""
-    file = tmp_path / "pipeline.toml"
-    file.write_text(LOCAL + OTHER + BRANCHES + SCORES + AWAY)
-    with ExitStack() as stack:
-        pipeline = stack.enter_context(OneProcess(stack.enter_context(RedisServer()), pipeline_file=file))
-        use_embedder(pipeline.resources, HashingEmbedder(dimension=384))
-        documents = [
-            RawDocument(document_id=name, source="tests", title=title, text=text)
-            for name, (title, text) in CORPUS.items()
-        ]
-        index_corpus(pipeline.resources, SourceDocuments(documents, "tests"), namespace="docs")
-        move_namespace(pipeline.resources, "docs", ["local"])
+@pytest.fixture(scope="module")
+def pipeline() -> Iterator[OneProcess]:
+    embedders = {"default": HashingEmbedder(dimension=384)}
+    with OneProcess.with_file(LOCAL + OTHER + BRANCHES + SCORES + AWAY, embedders=embedders) as pipeline:
+        index_texts(pipeline.resources, "docs")
         yield pipeline
-        pipeline.resources.writing_store.close()
+
+
+@pytest.fixture
+def here(pipeline: OneProcess) -> OneProcess:
+    """The namespace `docs`, in the store `local` alone, and no cached answer."""
+    move_namespace(pipeline.resources, "docs", ["local"])
+    return pipeline
 
 
 def ranked(here: OneProcess) -> list[tuple[str, tuple[str, ...], float]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,8 @@ from models.batching import in_batches
 from models.documents import Document, Passage
 from search.documents.index_rows import IndexRow
 from tasks.indexing.moving import move_namespace
-from tests.support.command_line import command, in_process
+from tests.support.command_line import in_process
+from tests.support.pipelines.forked_children import start_module
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.postgresql_server import PostgresqlServer
@@ -126,15 +128,18 @@ def test_a_namespace_moves_to_postgresql_and_back_while_it_is_searched_and_writt
     unknown = in_process("namespaces", "rebuild", "docs", "--store", "qdrant", **pipeline.environment)
     assert unknown.returncode == 1, unknown.stderr
     assert "no store 'qdrant' takes documents here; there are: local, server" in unknown.stderr
-    move = command("namespaces", "rebuild", "docs", "--store", "server", **pipeline.environment)
-    with searched(pipeline) as answers:
-        with (tmp_path / "log").open("w") as log:
-            killed = subprocess.Popen(**move, stdout=log, stderr=log)
+    move = partial(
+        start_module,
+        *("cli", "namespaces", "rebuild", "docs", "--store", "server"),
+        environment={**os.environ, **pipeline.environment},
+    )
+    with searched(pipeline) as answers, (tmp_path / "log").open("w+") as log:
+        killed = move(out=log.fileno(), err=log.fileno())
         wait_half_way(pipeline, "server")
         killed.kill()
         killed.wait()
         assert tables(database) != []
-        again = subprocess.Popen(**move, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        again = move(out=log.fileno(), err=log.fileno())
         tickets = [
             client.upsert("docs", [{"id": "new", "text": "A zeppelin was handed in during the move."}]),
             client.upsert("docs", [{"id": "bread", "text": "Bread is now baked from sourdough."}]),
@@ -142,8 +147,8 @@ def test_a_namespace_moves_to_postgresql_and_back_while_it_is_searched_and_writt
         ]
         outcomes = [client.wait_visible(ticket, wait_s=120) for ticket in tickets]
         assert [(done.error, done.unwritten) for done in outcomes] == [(None, {})] * 3
-        output, _ = again.communicate(timeout=120)
-        assert again.returncode == 0, output
+        code, output = again.wait(120), (tmp_path / "log").read_text()
+        assert code == 0, output
         assert "docs: served by server, with 3,00" in output
         seen = answers.total()
         until(lambda: answers.total() >= seen + 6, 120)

@@ -149,14 +149,6 @@ def test_an_endpoint_that_refuses_our_key_costs_only_itself_and_is_an_error_in_i
     assert "sesame" not in str(logged)
 
 
-def test_an_answer_that_used_an_endpoint_is_not_cached(sources: OneProcess, wiki: SearchServer) -> None:
-    for count in (1, 2):
-        assert not ask(sources, "bm25", "wiki", cache="use").cached
-        assert len(wiki.asked) == count
-    assert not ask(sources, "bm25", cache="use").cached
-    assert ask(sources, "bm25", cache="use").cached
-
-
 def test_a_listing_has_what_the_filters_let_through_in_its_order(sources: OneProcess) -> None:
     answer = ask(sources, "newest", filters={"kind": "page"}, include=["metadata", "explanation"])
     assert (ids(answer), answer.hits[0].title) == (["new", "newer", "old"], "New")

@@ -1,25 +1,23 @@
-"""A pipeline of engines of one's own alone, with workers: filters that they get, a cache with a declared time, and no complaints."""
+"""A pipeline of engines of one's own alone: filters that they get, a cache with a declared time, and no complaints."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from chorale_client import Answer
 from chorale_client.keys import CACHE
+from structlog.testing import capture_logs
 
 from cli.commands.doctor import checks, examine
 from cli.installation import Installation
+from tests.integration.tasks.answers import ids
 from tests.support.command_line import in_process
-from tests.support.pipelines.pipeline import RunningPipeline, logging_to
+from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.search_server import SearchServer, says
-from tests.support.waiting import until
-
-pytestmark = pytest.mark.slow
 
 STORE = """
 [stores.{name}]
@@ -52,21 +50,15 @@ def engine() -> Iterator[SearchServer]:
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("own") / "workers.log"
-
-
-@pytest.fixture(scope="module")
-def own(engine: SearchServer, log: Path) -> Iterator[RunningPipeline]:
-    file = log.with_name("pipeline.toml")
+def own(engine: SearchServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    file = tmp_path_factory.mktemp("own") / "pipeline.toml"
     stores = {"kept": f"cache_ttl_s = {TTL_S}", "fresh": ""}
     tables = [STORE.format(name=name, url=engine.origin, more=more) for name, more in stores.items()]
     file.write_text("".join(tables))
-    with (
-        RedisServer() as server,
-        RunningPipeline(server, pipeline_file=file, sweeper=True, preload=logging_to(log)) as pipeline,
-    ):
+    with RedisServer() as server, OneProcess(server, pipeline_file=file) as pipeline:
         yield pipeline
+        for name in stores:
+            pipeline.resources.store(name).close()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)
@@ -75,20 +67,16 @@ def _two_hits(engine: SearchServer) -> None:
     engine.asked.clear()
 
 
-def ask(own: RunningPipeline, question: str, **options: Any) -> Answer:
-    return own.client().retrieve(question, **{"branches": ["kept"], "timeout_s": 20, **options})
+def ask(own: OneProcess, question: str, **options: Any) -> Answer:
+    return own.ask(question, **{"branches": ["kept"], **options})
 
 
-def ids(answer: Answer) -> list[str]:
-    return [hit.document_id for hit in answer.hits]
-
-
-def cached(own: RunningPipeline) -> list[bytes]:
+def cached(own: OneProcess) -> list[bytes]:
     return list(own.redis.scan_iter(f"{CACHE}answer:*"))
 
 
 def test_an_engine_gets_the_filters_and_the_depth_of_the_request(
-    own: RunningPipeline, engine: SearchServer
+    own: OneProcess, engine: SearchServer
 ) -> None:
     filters = {"lang": ["en", "fr"], "year": {"gte": 2020, "lt": 2024}, "kind": {"not": "draft"}}
     answer = ask(own, "keys?", filters=filters, depth=7, cache="bypass")
@@ -100,29 +88,27 @@ def test_an_engine_gets_the_filters_and_the_depth_of_the_request(
     assert engine.asked[1].body["where"] == {}
 
 
-def test_a_field_that_a_key_forces_is_never_left_to_the_engine(
-    own: RunningPipeline, engine: SearchServer
-) -> None:
+def test_a_field_that_a_key_forces_is_never_left_to_the_engine(own: OneProcess, engine: SearchServer) -> None:
     forced = {"owner": {"all": ["acme"]}, "lang": "it"}
     answer = ask(own, "keys?", filters=forced, request_id="t.acme.1", cache="bypass")
     assert (answer.status, answer.hits) == ("complete", ())
 
 
 def test_hits_of_an_engine_with_a_declared_time_come_from_the_cache_for_that_time(
-    own: RunningPipeline, engine: SearchServer
+    own: OneProcess, engine: SearchServer
 ) -> None:
     asked: dict[str, Any] = {"filters": {"lang": "en"}}
     assert not ask(own, "who pays?", **asked).cached
-    until(lambda: len(cached(own)) == 1)
+    assert len(cached(own)) == 1
     second = ask(own, "who pays?", **asked)
     assert (second.cached, ids(second), len(engine.asked)) == (True, ["keys"], 1)
     assert not ask(own, "who pays?", filters={"lang": "it"}).cached
-    until(lambda: len(cached(own)) == 2)
+    assert len(cached(own)) == 2
     assert all(0 < own.redis.ttl(key) <= TTL_S for key in cached(own))
 
 
 def test_no_answer_with_hits_of_an_engine_without_a_declared_time_is_cached(
-    own: RunningPipeline, engine: SearchServer
+    own: OneProcess, engine: SearchServer
 ) -> None:
     for branches in (["fresh"], ["fresh", "kept"]):
         assert not any(ask(own, "what else?", branches=branches).cached for _ in range(2))
@@ -130,9 +116,11 @@ def test_no_answer_with_hits_of_an_engine_without_a_declared_time_is_cached(
 
 
 def test_doctor_status_and_log_have_nothing_to_say_of_a_pipeline_of_own_engines_that_works(
-    own: RunningPipeline, log: Path
+    own: OneProcess,
 ) -> None:
-    answer = ask(own, "all well?", branches=["kept", "fresh"], abstain=None)
+    with capture_logs() as logged:
+        answer = ask(own, "all well?", branches=["kept", "fresh"], abstain=None)
+    assert [line for line in logged if line["log_level"] in ("error", "warning")] == []
     assert (answer.status, answer.warnings, answer.questions[0].confidence) == ("complete", (), None)
     installation = Installation(own.resources.settings, own.server.url)
     about = {"documents", "model", "generations", "stores"}
@@ -149,5 +137,3 @@ def test_doctor_status_and_log_have_nothing_to_say_of_a_pipeline_of_own_engines_
         0,
         {"v": 1, "namespaces": [], "has_more": False},
     )
-    assert list(own.client().namespaces()) == []
-    assert not [line for line in log.read_text().splitlines() if "[error" in line or "[warning" in line]

@@ -196,26 +196,6 @@ def test_the_arguments_of_linked_tasks_and_headers_are_not_in_the_audit(here: In
     assert "4711-0815" not in str(rows)
 
 
-def test_a_drainer_that_dies_before_it_passes_the_end_on_does_so_at_its_next_start(
-    here: Installation,
-) -> None:
-    run = here.drainer._scripts.run
-
-    def die(name: str, *given: Any) -> Any:
-        if name == "pass_on":
-            raise KeyboardInterrupt
-        return run(name, *given)
-
-    here.drainer._scripts.run = die  # type: ignore[assignment]
-    with pytest.raises(KeyboardInterrupt):
-        here.ended(on_end=TOLD)
-    assert here.waiting() == (1, 0)
-
-    next_drainer = Drainer(here.redis, here.engine, keep_texts=True)
-    until(lambda: next_drainer.drain_once(1) == 1)
-    assert here.waiting() == (0, 1)
-
-
 def test_two_drainers_pass_an_end_on_once(here: Installation) -> None:
     request = make_request("bread", on_end=TOLD)
     put(here.redis, make_entry(request))

@@ -14,8 +14,8 @@ from chorale_client.request import Request
 
 from ledger.protocol import Started
 from models.branch_result import BranchResult
+from models.declarations.extensions import BranchKind
 from models.errors import StoreUnavailable
-from models.extensions import BranchKind
 from models.hits import Ranking
 from tasks.branches.branch_task import BranchTask
 from tasks.branches.searches import search_bm25

@@ -113,24 +113,3 @@ def test_a_body_of_another_shape_has_a_failed_answer(application: Celery, log: P
 
     assert application.AsyncResult(task_id).get(timeout=30)["status"] == "failed"
     assert "secret" not in log.read_text()
-
-
-def test_a_message_with_the_id_of_another_request_does_not_change_its_answer(application: Celery) -> None:
-    first = application.send_task("chorale.retrieve", args=[{"questions": ["bread"], "top_k": 0}])
-    answer = first.get(timeout=30)
-    application.conf.task_serializer = "yaml"
-    application.send_task("chorale.retrieve", args=[QUESTION], task_id=first.id)
-    application.conf.task_serializer = "json"
-    application.send_task("chorale.retrieve", args=[{"questions": ["bread"], "top_k": 0}]).get(timeout=30)
-
-    assert application.AsyncResult(first.id).get(timeout=30) == answer
-
-
-def test_a_foreign_task_is_dropped_without_its_arguments_in_the_log(
-    application: Celery, worker: RunningPipeline, log: Path
-) -> None:
-    application.send_task("shop.secret_task", args=[QUESTION], queue="chorale.retrieve")
-    application.send_task("chorale.retrieve", args=[{"questions": ["bread"], "top_k": 0}]).get(timeout=30)
-
-    assert "message dropped" in log.read_text()
-    assert QUESTION not in log.read_text()

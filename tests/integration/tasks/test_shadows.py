@@ -13,6 +13,7 @@ from pydantic_core import from_json
 from api.feedback import record
 from ledger import breakers
 from ledger.breaker_outcomes import Outcome
+from models.tables.audit import AuditTable
 from records.audit.queries import last
 from records.judgements.feedback import Event
 from tasks.sweeping import shadows as sending
@@ -25,11 +26,22 @@ from tests.support.pipelines.shadowed import QUESTION, SHADOW, Shadowed, with_sh
 from tests.support.servers.redis_server import RedisServer
 
 
-@pytest.fixture
-def shadowed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shadowed]:
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shadowed]:
     file = with_shadow(tmp_path_factory.mktemp("shadowed"))
-    with RedisServer() as server, Shadowed(server, pipeline_file=file) as pipeline:
-        yield pipeline
+    with RedisServer() as server, Shadowed(server, pipeline_file=file) as started:
+        yield started
+
+
+@pytest.fixture
+def shadowed(pipeline: Shadowed) -> Shadowed:
+    """Nothing waits, and the trail is empty.  Requests of different tests have different ids, and so different texts."""
+    pipeline.write()
+    pipeline.redis.delete(QUEUE_BULK, *pipeline.resources.pipeline.request_queues)
+    with pipeline.engine.begin() as connection:
+        for table in reversed(AuditTable.metadata.sorted_tables):
+            connection.execute(table.delete())
+    return pipeline
 
 
 def test_a_shadow_is_searched_by_bulk_workers_once_its_request_has_ended(shadowed: Shadowed) -> None:
@@ -64,13 +76,13 @@ def test_a_shadow_is_searched_by_bulk_workers_once_its_request_has_ended(shadowe
 
 
 def test_a_shadow_has_no_shadow_and_the_same_end_told_twice_makes_one(shadowed: Shadowed) -> None:
-    shadowed.end("1")
+    shadowed.end("told-twice")
     (drawn,) = shadowed.shadows._drawn
     shadowed.answer_shadows()
     shadowed.shadows._drawn.append(drawn)
     assert shadowed.waiting() == 0
     shadowed.write()
-    assert {row.request_id for row in last(shadowed.engine, 10)} == {"1", "1.shadow"}
+    assert {row.request_id for row in last(shadowed.engine, 10)} == {"told-twice", "told-twice.shadow"}
 
 
 def test_nothing_is_sent_without_a_bulk_worker_or_while_anybody_waits(
@@ -107,7 +119,7 @@ def test_the_bulk_workers_load_the_reranker_of_b_and_rerank_the_shadow(tmp_path:
     file.write_text(BM25_ALONE + PLAIN + reranked + SHADOW.format(a="plain", b="reranked"))
     with RedisServer() as server, Shadowed(server, pipeline_file=file) as pipeline:
         # A reranker that is not loaded reranks nothing within its budget.
-        warm_models(pipeline.resources, [QUEUE_BULK])
+        warm_models(pipeline.resources, [QUEUE_BULK], pipeline.resources.namespaces())
         pipeline.end("1")
         pipeline.answer_shadows()
         request, shadow = pipeline.row("1"), pipeline.row("1.shadow")
@@ -132,18 +144,17 @@ def test_pairs_are_compared_from_the_trail(shadowed: Shadowed) -> None:
     compare = ("compare", "--live", "bm25", "rrf")
     assert from_json(shadowed.run(*compare, "--json"))["shadow"] is None
     for number in range(3):
-        shadowed.end(f"{number}")
+        shadowed.end(f"pair-{number}")
         shadowed.answer_shadows()
-    request, shadow = shadowed.row("0"), shadowed.row("0.shadow")
+    request, shadow = shadowed.row("pair-0"), shadowed.row("pair-0.shadow")
     assert request is not None
     assert shadow is not None
-    pages = [[hit.document_id for hit in row.questions[0].hits] for row in (request, shadow)]
-    ours, theirs = pages
+    ours, theirs = ([hit.document_id for hit in row.questions[0].hits] for row in (request, shadow))
     only_theirs = next(document for document in theirs if document not in ours)
-    event = Event(request_id="0", action="grade", document_id=ours[0], grade=3)
+    event = Event(request_id="pair-0", action="grade", document_id=ours[0], grade=3)
     # A judge may also see the hits of the shadow; the question is the same.
-    other = Event(request_id="0.shadow", action="grade", document_id=only_theirs, grade=1)
-    record(shadowed.engine, [event, other], {"0": request, "0.shadow": shadow}, "shop", "user")
+    other = Event(request_id="pair-0.shadow", action="grade", document_id=only_theirs, grade=1)
+    record(shadowed.engine, [event, other], {"pair-0": request, "pair-0.shadow": shadow}, "shop", "user")
     compared = from_json(shadowed.run(*compare, "--json"))["shadow"]
     assert (compared["pairs"], compared["whole"]) == (3, 3)
     assert compared["changed_first"] == float(ours[0] != theirs[0])
@@ -157,29 +168,28 @@ def test_pairs_are_compared_from_the_trail(shadowed: Shadowed) -> None:
     assert "shared their page" not in shown
 
 
-@pytest.mark.parametrize("option", ["--request", "--correlation"])
-def test_a_request_is_erased_with_its_shadow(shadowed: Shadowed, option: str) -> None:
-    shadowed.end("erased-1", correlation_id="customer-17")
-    shadowed.answer_shadows()
-    shadowed.end("stays")
-    shadowed.answer_shadows()
-    # The beginning of the id is that of the shadow's, too.
-    value = {"--request": "erased", "--correlation": "customer-17"}[option]
+# The beginning of the id is that of the shadow's, too.
+@pytest.mark.parametrize(("option", "value"), [("--request", "gone"), ("--correlation", "customer-18")])
+def test_a_request_is_erased_with_its_shadow(shadowed: Shadowed, option: str, value: str) -> None:
+    stays = f"stays{option}"
+    for request_id, customer in ((f"gone{option}", "customer-18"), (stays, "customer-19")):
+        shadowed.end(request_id, correlation_id=customer)
+        shadowed.answer_shadows()
     assert from_json(shadowed.run("audit", "erase", option, value, "--yes", "--json"))["removed"] == 2
-    assert {row.request_id for row in last(shadowed.engine, 10)} == {"stays", "stays.shadow"}
+    assert {row.request_id for row in last(shadowed.engine, 10)} == {stays, f"{stays}.shadow"}
 
 
 def test_a_request_that_is_erased_before_its_shadow_was_sent_has_none(shadowed: Shadowed) -> None:
-    shadowed.end("erased")
-    erase = ("audit", "erase", "--request", "erased", "--yes", "--json")
+    shadowed.end("unsent")
+    erase = ("audit", "erase", "--request", "unsent", "--yes", "--json")
     assert from_json(shadowed.run(*erase))["removed"] == 1
     assert shadowed.waiting() == 0
 
 
 def test_erasing_says_that_a_shadow_still_runs_and_one_on_its_way_is_erased(shadowed: Shadowed) -> None:
-    shadowed.end("erased")
+    shadowed.end("on-its-way")
     assert shadowed.waiting() == 3
-    erase = ("audit", "erase", "--request", "erased", "--yes", "--json")
+    erase = ("audit", "erase", "--request", "on-its-way", "--yes", "--json")
     called = in_process(*erase, **shadowed.environment)
     assert called.returncode == 8
     assert "1 shadow of these requests still run: call this again in a minute" in called.stderr

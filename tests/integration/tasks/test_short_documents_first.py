@@ -1,39 +1,38 @@
-"""A namespace takes documents of every length, in every way and order: a first text is often too short to tell its language by."""
+"""A namespace takes documents of every length, in every order: a first text is often too short to tell its language by."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
-from tests.integration.cli.commands.printed import document
-from tests.support.command_line import ROOT, in_process
-from tests.support.pipelines.pipeline import RunningPipeline
-from tests.support.servers.http_api import HttpApi
-from tests.support.waiting import until
+from config.settings import Settings
+from tasks.indexing.handed_in_documents import Unfinished, index_handed_in
+from tasks.indexing.namespace_writer import create_namespace
+from tasks.wiring.pipeline import load_pipeline
+from tasks.wiring.resources import Resources
+from tests.support.command_line import ROOT
+from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.models.used_embedder import use_embedder
+from tests.support.pipelines.indexed_texts import index_texts
 
 Texts = Mapping[str, str]
 """Documents by their ids."""
 
-Way = Callable[[str, Texts], int]
-"""Indexes documents into a namespace; returns how many were added."""
+Way = Callable[[Resources, Texts], int]
+"""Indexes documents; returns how many were added."""
 
 
 def typed_on(page: str) -> Texts:
     """The documents that a reader of the page makes with `echo '…' > my-docs/…`."""
-    return {
-        name: text
-        for text, name in re.findall(
-            r"^echo '(.+)' > my-docs/(\S+)$", (ROOT / page).read_text("utf-8"), re.MULTILINE
-        )
-    }
+    text = (ROOT / page).read_text("utf-8")
+    return {name: line for line, name in re.findall(r"(?m)^echo '(.+)' > my-docs/(\S+)$", text)}
 
 
 def pages(*names: str) -> Texts:
-    return {name.replace("/", "-"): (ROOT / name).read_text("utf-8") for name in names}
+    return {name: (ROOT / name).read_text("utf-8") for name in names}
 
 
 README = typed_on("README.md")
@@ -47,86 +46,34 @@ ORDERS: Mapping[str, Sequence[Texts]] = {
     "together": [{**START, **REAL}],
     "one by one": [{name: text} for name, text in {**START, **SENTENCES, **REAL}.items()],
 }
-SLOW = {"one by one", "the long ones first"}
-WAYS = ("here", "workers", "client", "http")
-CASES = [
-    # The client and the HTTP API hand in to the same workers.
-    *((way, "README's sentence first") for way in WAYS),
-    *((way, order) for way in WAYS[:2] for order in [*ORDERS][1:]),
-]
 
 
-@pytest.fixture(scope="module")
-def api(pipeline: RunningPipeline) -> Iterator[HttpApi]:
-    with HttpApi(pipeline.resources.settings) as server:
-        yield server
+def by_command(resources: Resources, texts: Texts) -> int:
+    return index_texts(resources, "order", {name: ("", text) for name, text in texts.items()}).added
+
+
+def by_message(resources: Resources, texts: Texts) -> int:
+    rows = [{"id": name, "text": text} for name, text in texts.items()]
+    return index_handed_in(resources, Unfinished(), None, rows, namespace="order", source="tests").added
 
 
 @pytest.fixture
-def namespace() -> str:
-    return f"order-{uuid4().hex[:12]}"
+def resources(tmp_path: Path) -> Iterator[Resources]:
+    made = Resources(Settings(home=tmp_path), load_pipeline(), "redis://127.0.0.1:1/0")
+    use_embedder(made, HashingEmbedder())
+    yield made
+    made.writing_store.close()
 
 
-@pytest.fixture
-def way(request: pytest.FixtureRequest, pipeline: RunningPipeline, tmp_path: Path) -> Way:
-    def by_command(namespace: str, texts: Texts) -> int:
-        folder = tmp_path / uuid4().hex
-        folder.mkdir()
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
-        words = ("index", str(folder), "-n", namespace, "--where", request.param, "--json")
-        return int(document(in_process(*words, **pipeline.environment))["added"])
-
-    def by_client(namespace: str, texts: Texts) -> int:
-        client = pipeline.client()
-        indexed = client.wait_visible(client.upsert(namespace, rows(texts)), wait_s=60)
-        assert indexed.error is None
-        return indexed.added
-
-    def by_http(namespace: str, texts: Texts) -> int:
-        api: HttpApi = request.getfixturevalue("api")
-        with api.client() as client:
-            handed_in = client.post(f"/v1/namespaces/{namespace}/documents", json={"documents": rows(texts)})
-            place = handed_in.headers["location"]
-            until(lambda: client.get(place).json()["state"] != "waiting", 60)
-            ticket = client.get(place).json()
-        assert ticket["state"] == "done", ticket
-        return int(ticket["outcome"]["added"])
-
-    def rows(texts: Texts) -> list[dict[str, str]]:
-        return [{"id": name, "text": text} for name, text in texts.items()]
-
-    return {"client": by_client, "http": by_http}.get(request.param, by_command)
-
-
-@pytest.mark.parametrize(
-    ("way", "order"),
-    [pytest.param(way, order, marks=pytest.mark.slow if order in SLOW else ()) for way, order in CASES],
-    indirect=["way"],
-)
-def test_short_and_long_documents_follow_each_other(
-    pipeline: RunningPipeline, namespace: str, way: Way, order: str
-) -> None:
+@pytest.mark.parametrize("way", [by_command, by_message])
+@pytest.mark.parametrize("order", ORDERS)
+def test_short_and_long_documents_follow_each_other(resources: Resources, order: str, way: Way) -> None:
     for texts in ORDERS[order]:
-        assert way(namespace, texts) == len(texts)
-    build = pipeline.resources.writing_store.known(namespace)
-    assert build.manifest.known_words is not None
+        assert way(resources, texts) == len(texts)
+    assert resources.writing_store.known("order").manifest.known_words is not None
 
 
-@pytest.mark.parametrize("way", WAYS, indirect=True)
-def test_a_namespace_that_was_made_empty_takes_documents(
-    pipeline: RunningPipeline, namespace: str, way: Way
-) -> None:
-    made = in_process("namespaces", "create", namespace, "--language", "en", **pipeline.environment)
-    assert made.returncode == 0, made.stderr
-    assert way(namespace, REAL) == len(REAL)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS[:2], indirect=True)
-def test_whole_pages_follow_the_documents_of_the_readme(
-    pipeline: RunningPipeline, namespace: str, way: Way
-) -> None:
-    every = pages(*(str(file.relative_to(ROOT)) for file in sorted((ROOT / "docs").glob("*.md"))))
-    for texts in (README, every):
-        assert way(namespace, texts) == len(texts)
+@pytest.mark.parametrize("way", [by_command, by_message])
+def test_a_namespace_that_was_made_empty_takes_documents(resources: Resources, way: Way) -> None:
+    create_namespace(resources, "order", language="en")
+    assert way(resources, REAL) == len(REAL)

@@ -8,11 +8,9 @@ import pytest
 
 from tasks.indexing.namespace_writer import create_namespace
 from tests.support.models.hashing_embedder import HashingEmbedder
-from tests.support.models.used_embedder import use_embedder
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.chat_server import ChatServer
-from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.search_server import SearchServer, says
 
 QUESTION = "Who pays for the repairs?"
@@ -33,9 +31,7 @@ def away() -> Iterator[ChatServer]:
 
 
 @pytest.fixture(scope="module")
-def here(
-    theirs: SearchServer, away: ChatServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OneProcess]:
+def here(theirs: SearchServer, away: ChatServer) -> Iterator[OneProcess]:
     tables = f"""
 [stores.theirs]
 kind = "http"
@@ -55,16 +51,12 @@ model = "any"
             "by_away": 'encoder = "away"',
         }.items()
     ]
-    file = tmp_path_factory.mktemp("by-vector") / "pipeline.toml"
-    file.write_text(LOCAL + tables + branch("bm25") + "".join(sources))
-    with RedisServer() as redis, OneProcess(redis, pipeline_file=file) as pipeline:
-        use_embedder(pipeline.resources, DEFAULT)
-        use_embedder(pipeline.resources, SMALL, "small")
+    text = LOCAL + tables + branch("bm25") + "".join(sources)
+    with OneProcess.with_file(text, embedders={"default": DEFAULT, "small": SMALL}) as pipeline:
         create_namespace(pipeline.resources, "letters", "small")
         create_namespace(pipeline.resources, "patients", local_only=True)
         yield pipeline
         pipeline.resources.store("theirs").close()  # type: ignore[attr-defined]
-        pipeline.resources.writing_store.close()
 
 
 @pytest.mark.parametrize(

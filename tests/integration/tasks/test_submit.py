@@ -6,17 +6,15 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import redis
-from chorale_client import make_request
+from chorale_client import Chorale, Request, make_request
 from chorale_client.keys import CACHE, GENERATION, entry_key
 from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
-from config.declarations import Interleaving
 from config.settings import Settings
 from ledger.breaker_outcomes import Outcome
 from ledger.breakers import FEWEST_DURATIONS
@@ -141,11 +139,23 @@ def test_a_plan_is_made_once_and_copied_once(
     assert plans == {"made": 2, "copied": 2, "branches copied": 6}
 
 
-def test_the_plan_of_a_shared_page_is_copied_once_too(resources: Resources, plans: Counter[str]) -> None:
-    declared = Interleaving(a="rrf", b="scores", share=1)
-    resources.pipeline = replace(resources.pipeline, interleaving=declared)
-    ask(resources)
-    assert plans == {"made": 2, "copied": 1, "branches copied": 3}
+@pytest.mark.parametrize("plans_too", [True, False])
+def test_a_request_is_dumped_once(
+    resources: Resources, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, plans_too: bool
+) -> None:
+    dumps, dump = list[str](), Request.model_dump_json
+
+    def recorded(request: Request, **options: Any) -> str:
+        text = dump(request, **options)
+        dumps.extend([text] if '"questions"' in text else [])
+        return text
+
+    monkeypatch.setattr(Request, "model_dump_json", recorded)
+    if plans_too:
+        ask(resources)
+    else:
+        Chorale(redis_server.url).submit("bread", timeout_s=1)
+    assert len(dumps) == 1
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])

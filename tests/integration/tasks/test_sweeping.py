@@ -12,17 +12,14 @@ import redis
 from chorale_client import Chorale, make_request
 from chorale_client.keys import entry_key
 from chorale_client.ledger import CallersLedger
-from chorale_client.wire_names import QUEUE_FUSION, QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_RETRIEVE
 
 from config.settings import Settings
-from models.branch_result import BranchResult
 from tasks.celery_internals.result_backend import part_id
 from tasks.registration import make_app
-from tasks.request.retrieve import submit
 from tasks.sweeping import sweeper
 from tasks.wiring.pipeline import load_pipeline
 from tasks.wiring.resources import Resources
-from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
@@ -64,22 +61,6 @@ def test_a_request_that_nobody_plans_is_planned_by_the_sweeper(
     # A worker has its time first.
     assert redis_client.llen(QUEUE_RETRIEVE) == 2
     assert redis_client.hget(entry_key(request_id), "state") == b"planned"
-
-
-def test_a_part_or_a_callback_whose_message_was_lost_is_sent_again(
-    resources: Resources, redis_client: redis.Redis, sweeping: threading.Event
-) -> None:
-    request = make_request("bread", timeout_s=60)
-    request_id = submit(resources, make_app(resources).fanout, request)
-    assert redis_client.delete("chorale.vector") == 1
-    until(lambda: ids(redis_client, "chorale.vector") == [part_id(request_id, "vector")])
-    assert ids(redis_client, "chorale.bm25") == [part_id(request_id, "bm25")], "what waits is not sent again"
-    ledger = SingleSteps(redis_client)
-    for branch in BRANCHES:
-        outcome = ledger.report(request_id, branch, BranchResult(branch, "ok"), callback=b"is lost")
-    assert (outcome, redis_client.delete(QUEUE_FUSION)) == ("joined", 1)
-    until(lambda: redis_client.llen(QUEUE_FUSION) == 1)
-    assert ids(redis_client, QUEUE_FUSION) == [request_id]
 
 
 def test_a_plan_that_takes_long_keeps_no_other_request_from_its_end(

@@ -12,16 +12,15 @@ import numpy as np
 import pytest
 from chorale_client import Answer
 
-from ingest.raw_documents import RawDocument
 from models.errors import WrongDeclaration
 from tasks.indexing import embedding_anew
 from tasks.indexing.embedding_anew import embed_anew
 from tasks.indexing.handed_in_documents import Unfinished, index_handed_in
-from tasks.indexing.indexing_run import SourceDocuments
-from tasks.indexing.namespace_writer import create_namespace, delete_documents, index_corpus
+from tasks.indexing.namespace_writer import create_namespace, delete_documents
 from tests.integration.tasks.answers import ids
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
+from tests.support.pipelines.indexed_texts import index_texts
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS
 from tests.support.pipelines.pipeline_files import LOCAL, branch, declared
@@ -74,10 +73,7 @@ def here(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def index(here: OneProcess, namespace: str, **more: str) -> None:
     texts = {name: text for name, (_, text) in CORPUS.items()} | more
-    documents = [
-        RawDocument(document_id=name, source="tests", title=name, text=text) for name, text in texts.items()
-    ]
-    index_corpus(here.resources, SourceDocuments(documents, "tests"), namespace=namespace)
+    index_texts(here.resources, namespace, {name: (name, text) for name, text in texts.items()})
 
 
 def cosines(answer: Answer) -> dict[str, dict[str, float | None]]:
@@ -167,55 +163,45 @@ def test_a_rebuild_adds_the_second_encoder_to_a_namespace_that_is_searched_meanw
     index(here, "older", cat="A cat sleeps.")  # nothing to do, and nothing differs
 
 
-def test_scores_that_complete_a_list_are_those_of_the_branch_s_encoder(tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.toml"
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[OneProcess]:
+    """With a branch `hyde` of the second encoder, and completed scores."""
     store = store_and_branch("local", "embedded", {}, "vector", "dense")
-    scores = '[configurations.scores]\nmethod = "dbsf"\ncomplete_scores = true\n'
-    file.write_text(store + SECOND + branch("bm25") + ENCODERS + scores)
-    with RedisServer() as server, OneProcess(server, pipeline_file=file) as here:
-        with_embedders(here)
-        index(here, "docs")
-        answer = here.ask(QUESTION, namespace="docs", **{**ASKED, "top_k": 1}, depth=1)
-        (hit,) = answer.hits
-        wanted = expected(QUESTION)
-        for name in EMBEDDERS:
-            assert hit.branches[name].score == pytest.approx(wanted[name][hit.document_id], abs=1e-4)
-        here.resources.writing_store.close()
-
-
-def test_passages_move_a_question_by_the_part_of_the_branch_s_encoder_alone(tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.toml"
     hyde = branch("hyde", "small", more='encoder = "small"')
-    file.write_text(store_and_branch("local", "embedded", {}, "vector", "dense") + hyde + ENCODERS)
-    with RedisServer() as server, OneProcess(server, pipeline_file=file) as here:
-        with_embedders(here)
-        create_namespace(here.resources, "small", "small")
-        scores = {}
-        for namespace, encoders in (("small", {"small"}), ("both", {"default", "small"})):
-            index(here, namespace)
-            assert set(here.resources.writing_store.known(namespace).manifest.embedders) == encoders
-            hits = here.ask(QUESTION, namespace=namespace, branches=["hyde"], **ASKED).hits
-            scores[namespace] = {hit.document_id: hit.branches["hyde"].score for hit in hits}
-        assert len(scores["both"]) == len(CORPUS)
-        assert scores["both"] == pytest.approx(scores["small"], abs=1e-5)
-        here.resources.writing_store.close()
+    scores = '[configurations.scores]\nmethod = "dbsf"\ncomplete_scores = true\n'
+    with OneProcess.with_file(store + SECOND + branch("bm25") + hyde + ENCODERS + scores) as pipeline:
+        yield with_embedders(pipeline)
 
 
-def test_a_vector_of_two_encoders_has_the_unit_length_that_stores_want(tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.toml"
-    file.write_text(store_and_branch("local", "embedded", {}, "vector", "dense") + SECOND + ENCODERS)
-    with RedisServer() as server, OneProcess(server, pipeline_file=file) as here:
-        with_embedders(here)
-        create_namespace(here.resources, "docs")
-        index(here, "docs")
-        manifest = here.resources.writing_store.known("docs").manifest
-        (vector,) = here.resources.store("local").vectors("docs", ["bread#0"]).values()
-        assert (manifest.dimension, dict(manifest.embedders)) == (
-            1_408,
-            {"default": "hashing/1", "small": "hashing/2"},
-        )
-        assert float(np.linalg.norm(vector)) == pytest.approx(1)
-        here.resources.writing_store.close()
+def test_scores_that_complete_a_list_are_those_of_the_branch_s_encoder(embedded: OneProcess) -> None:
+    index(embedded, "docs")
+    branches = ["vector", "vector_small", "bm25"]
+    asked = {**ASKED, "top_k": 1, "depth": 1, "branches": branches}
+    (hit,) = embedded.ask(QUESTION, namespace="docs", **asked).hits
+    wanted = expected(QUESTION)
+    for name in EMBEDDERS:
+        assert hit.branches[name].score == pytest.approx(wanted[name][hit.document_id], abs=1e-4)
+
+
+def test_passages_move_a_question_by_the_part_of_the_branch_s_encoder_alone(embedded: OneProcess) -> None:
+    create_namespace(embedded.resources, "small", "small")
+    scores = {}
+    for namespace, encoders in (("small", {"small"}), ("both", {"default", "small"})):
+        index(embedded, namespace)
+        assert set(embedded.resources.writing_store.known(namespace).manifest.embedders) == encoders
+        hits = embedded.ask(QUESTION, namespace=namespace, branches=["hyde"], **ASKED).hits
+        scores[namespace] = {hit.document_id: hit.branches["hyde"].score for hit in hits}
+    assert len(scores["both"]) == len(CORPUS)
+    assert scores["both"] == pytest.approx(scores["small"], abs=1e-5)
+
+
+def test_a_vector_of_two_encoders_has_the_unit_length_that_stores_want(embedded: OneProcess) -> None:
+    index(embedded, "lengths")
+    manifest = embedded.resources.writing_store.known("lengths").manifest
+    (vector,) = embedded.resources.store("local").vectors("lengths", ["bread#0"]).values()
+    parts = {"default": "hashing/1", "small": "hashing/2"}
+    assert (manifest.dimension, dict(manifest.embedders)) == (1_408, parts)
+    assert float(np.linalg.norm(vector)) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(

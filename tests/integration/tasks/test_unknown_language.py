@@ -6,15 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from ingest.raw_documents import RawDocument
-from tasks.indexing.indexing_run import SourceDocuments
-from tasks.indexing.namespace_writer import index_corpus
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.languages import ENGLISH, ITALIAN
-from tests.support.models.used_embedder import use_embedder
+from tests.support.pipelines.indexed_texts import index_texts
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline_files import LOCAL, branch
-from tests.support.servers.redis_server import RedisServer
 
 ENCODERS = '[encoders.every_language]\nkind = "endpoint"\nurl = "http://127.0.0.1:9/v1"\nmodel = "e5"\n'
 TRUSTING = '[configurations.usual]\nmethod = "rrf"\n[configurations.trusting]\nmethod = "rrf"\ntrust_vectors = true\n'
@@ -28,22 +24,16 @@ class EveryLanguage(HashingEmbedder):
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+def here() -> Iterator[OneProcess]:
     """Namespaces with the bundled English model, and one with an encoder that knows Italian."""
-    file = tmp_path_factory.mktemp("language") / "pipeline.toml"
     branches = [branch("bm25"), branch("vector", "dense"), branch("hyde", "dense")]
-    file.write_text("".join(['default_configuration = "usual"\n', LOCAL, ENCODERS, *branches, TRUSTING]))
-    with RedisServer() as server, OneProcess(server, pipeline_file=file) as pipeline:
-        use_embedder(pipeline.resources, EveryLanguage(), "every_language")
+    text = "".join(['default_configuration = "usual"\n', LOCAL, ENCODERS, *branches, TRUSTING])
+    with OneProcess.with_file(text, embedders={"every_language": EveryLanguage()}) as pipeline:
         texts = {"italian": ITALIAN, "english": ENGLISH, "known": ITALIAN}
         for namespace, text in texts.items():
             encoder = "every_language" if namespace == "known" else None
-            documents = [RawDocument(document_id="contract", source="tests", title="", text=text)]
-            index_corpus(
-                pipeline.resources, SourceDocuments(documents, "tests"), namespace=namespace, encoder=encoder
-            )
+            index_texts(pipeline.resources, namespace, {"contract": ("", text)}, encoder=encoder)
         yield pipeline
-        pipeline.resources.writing_store.close()
 
 
 def test_each_answer_warns_once_and_an_answer_from_the_cache_does_too(here: OneProcess) -> None:

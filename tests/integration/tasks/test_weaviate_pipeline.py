@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from models.endpoints import WeaviateEndpoint
+from models.declarations.engines import WeaviateEndpoint
 from tests.support.pipelines.forked_children import run_module
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import CORPUS

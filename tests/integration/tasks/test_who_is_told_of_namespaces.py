@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,74 +42,38 @@ def pipeline(log: Path) -> Iterator[RunningPipeline]:
         yield running
 
 
-@pytest.fixture
-def learns_no_path(pipeline: RunningPipeline, log: Path) -> Iterator[Any]:
-    """Checks what callers are told, and afterwards that the worker's log also says where the worker looked."""
-    texts: list[str] = []
-    yield texts.append
-    assert texts
-    assert not any(str(pipeline.home) in text for text in texts)
-    assert f"database; there are: {SECRET}" in log.read_text()
+Told = tuple[str, str]
+"""What a caller is told, and all of the answer."""
 
 
-@pytest.fixture
-def learns_nothing(learns_no_path: Any) -> Any:
-    """Checks what callers are told who may not know other namespaces."""
-
-    def check(text: str) -> None:
-        assert SECRET not in text
-        learns_no_path(text)
-
-    return check
-
-
-def test_a_caller_of_the_client_learns_which_namespaces_there_are_and_no_path(
-    pipeline: RunningPipeline, learns_no_path: Any
-) -> None:
+def by_client(pipeline: RunningPipeline) -> Told:
     answer = pipeline.client().retrieve("bread", **ASKED)
     assert (answer.status, reasons(answer)) == ("failed", [("search.bm25", "bad_index")])
-    assert answer.degraded[0].detail == DETAIL
-    learns_no_path(answer.model_dump_json())
+    return answer.degraded[0].detail, answer.model_dump_json()
 
 
-def test_an_adapter_raises_an_error_that_says_which_namespaces_there_are(
-    pipeline: RunningPipeline, learns_no_path: Any
-) -> None:
+def by_adapter(pipeline: RunningPipeline) -> Told:
     with pytest.raises(InvalidRequest) as raised:
         Connection(pipeline.server.url).ask("bread", ASKED)
-    assert str(raised.value) == DETAIL
-    learns_no_path(str(raised.value))
+    return str(raised.value), str(raised.value)
 
 
-def test_a_caller_of_the_celery_task_learns_which_namespaces_there_are_and_no_path(
-    pipeline: RunningPipeline, learns_no_path: Any
-) -> None:
+def by_celery(pipeline: RunningPipeline) -> Told:
     given = {"questions": ["bread"], "request_id": "asked-by-celery", **ASKED}
     pipeline.app.send_task(TASK_RETRIEVE, args=[given], queue=QUEUE_RETRIEVE)
     answer = AsyncResult("asked-by-celery", app=pipeline.app).get(timeout=20)
-    assert answer["degraded"][0]["detail"] == DETAIL
-    learns_no_path(json.dumps(answer))
+    return answer["degraded"][0]["detail"], json.dumps(answer)
 
 
-def test_a_caller_over_http_learns_of_the_namespaces_of_its_key_alone(
-    pipeline: RunningPipeline, learns_nothing: Any, learns_no_path: Any
-) -> None:
-    asked = {"questions": ["bread"], **ASKED}
-    with HttpApi(pipeline.resources.settings) as api:
-        for names, check, told in (
-            ({"nowhere"}, learns_nothing, WRONG),
-            ({"nowhere", SECRET}, learns_no_path, DETAIL),
-            (None, learns_no_path, DETAIL),
-        ):
-            with api.client("acme", namespaces=names and frozenset(names)) as client:
-                response = client.post("/v1/searches", json=asked)
-            assert (response.status_code, response.json()["detail"]) == (404, told)
-            check(response.text)
+def by_http(names: set[str] | None, pipeline: RunningPipeline) -> Told:
+    allowed = names and frozenset(names)
+    with HttpApi(pipeline.resources.settings) as api, api.client("acme", namespaces=allowed) as client:
+        response = client.post("/v1/searches", json={"questions": ["bread"], **ASKED})
+    assert response.status_code == 404
+    return response.json()["detail"], response.text
 
 
-def test_a_caller_of_the_mcp_tool_learns_neither_paths_nor_namespaces(
-    pipeline: RunningPipeline, learns_nothing: Any
-) -> None:
+def by_mcp(pipeline: RunningPipeline) -> Told:
     # They take seconds to import, in each process that collects the tests.
     from chorale_client.adapters.mcp import mcp_server
     from mcp.client import Client
@@ -120,14 +85,41 @@ def test_a_caller_of_the_mcp_tool_learns_neither_paths_nor_namespaces(
             answer = await client.call_tool("search", {"query": "bread"})
             return str(answer.model_dump_json())
 
-    learns_nothing(asyncio.run(called()))
+    return "", asyncio.run(called())
 
 
-def test_a_caller_that_hands_in_documents_learns_no_path(
-    pipeline: RunningPipeline, learns_no_path: Any
-) -> None:
+def by_documents(pipeline: RunningPipeline) -> Told:
     client = pipeline.client()
-    for ticket in (client.delete("nowhere", ["a"]), client.delete_namespace("nowhere")):
-        report = client.wait_visible(ticket, wait_s=20)
-        assert (report.error or "").startswith(WRONG)
-        learns_no_path(repr(report))
+    tickets = client.delete("nowhere", ["a"]), client.delete_namespace("nowhere")
+    reports = [client.wait_visible(ticket, wait_s=20) for ticket in tickets]
+    errors = {(report.error or "").partition(";")[0] for report in reports}
+    assert len(errors) == 1
+    return errors.pop(), repr(reports)
+
+
+CALLERS: dict[str, tuple[Callable[[RunningPipeline], Told], str, bool]] = {
+    "the client": (by_client, DETAIL, True),
+    "an adapter": (by_adapter, DETAIL, True),
+    "the Celery task": (by_celery, DETAIL, True),
+    "HTTP with a key for this namespace": (partial(by_http, {"nowhere"}), WRONG, False),
+    "HTTP with a key for both": (partial(by_http, {"nowhere", SECRET}), DETAIL, True),
+    "HTTP with a key for all": (partial(by_http, None), DETAIL, True),
+    "the MCP tool": (by_mcp, "", False),
+    "documents": (by_documents, WRONG, True),
+}
+"""Each with what it is told, and whether it may know the other namespace."""
+
+
+@pytest.mark.parametrize(("asks", "told", "may_know"), CALLERS.values(), ids=CALLERS)
+def test_a_caller_learns_which_of_its_namespaces_there_are_and_no_path(
+    pipeline: RunningPipeline,
+    log: Path,
+    asks: Callable[[RunningPipeline], Told],
+    told: str,
+    may_know: bool,
+) -> None:
+    detail, whole = asks(pipeline)
+    assert detail == told
+    assert may_know or SECRET not in whole
+    assert str(pipeline.home) not in whole
+    assert f"database; there are: {SECRET}" in log.read_text()

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from ingest.raw_documents import RawDocument
 from tasks.branches.whole_identifiers import MOST_DOCUMENTS
-from tasks.indexing.indexing_run import SourceDocuments
-from tasks.indexing.namespace_writer import index_corpus
 from tests.integration.tasks.answers import ids
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
+from tests.support.pipelines.indexed_texts import index_texts
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
 
@@ -27,10 +25,7 @@ TEXTS = {
 def here() -> Iterator[OneProcess]:
     with RedisServer() as server, OneProcess(server) as pipeline:
         use_embedder(pipeline.resources, HashingEmbedder(dimension=16))
-        documents = [
-            RawDocument(document_id=name, source="tests", title="", text=text) for name, text in TEXTS.items()
-        ]
-        index_corpus(pipeline.resources, SourceDocuments(documents, "tests"), namespace="prices")
+        index_texts(pipeline.resources, "prices", {name: ("", text) for name, text in TEXTS.items()})
         yield pipeline
         pipeline.resources.writing_store.close()
 

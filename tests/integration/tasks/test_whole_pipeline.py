@@ -37,16 +37,6 @@ def test_each_branch_returns_exactly_k_documents_if_k_is_the_depth(pipeline: Run
     assert (len(answer.hits), answer.depth) == (k, k)
 
 
-@pytest.mark.parametrize("digit", range(6))
-def test_an_id_of_almost_nothing_but_zeros_is_an_id_like_any_other(
-    pipeline: RunningPipeline, digit: int
-) -> None:
-    request_id = f"00000000-0000-4000-8000-00000000000{digit}"
-    answer = pipeline.client().retrieve("bread", request_id=request_id, cache="bypass", timeout_s=20)
-
-    assert (answer.request_id, answer.status, answer.degraded) == (request_id, "complete", ())
-
-
 def test_async_result_agrees_before_and_after_the_end(pipeline: RunningPipeline) -> None:
     request = make_request("flour, water, salt and patience", cache="bypass", timeout_s=20)
     assert AsyncResult(request.request_id, app=pipeline.app).state == "PENDING"

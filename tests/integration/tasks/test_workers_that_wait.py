@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from tasks.worker.worker_process import AGAIN_S
-from tests.support.pipelines.pipeline import PYTHONPATH, RunningPipeline
+from tests.support.pipelines.fork_server import ForkedProcess
+from tests.support.pipelines.forked_children import start_module
+from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer
@@ -25,25 +25,19 @@ QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.fusion"]
 
 
 @contextmanager
-def worker(home: Path, **environment: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+def worker(home: Path, **environment: str) -> Iterator[tuple[ForkedProcess, Path]]:
     """`chorale worker bm25`, and the file of what it says."""
     said = home / "worker.log"
     with said.open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "cli", "worker", "bm25"],
-            env={**os.environ, "PYTHONPATH": PYTHONPATH, "CHORALE_HOME": str(home), **environment},
-            stdout=log,
-            stderr=log,
-            text=True,
-        )
+        given = {**os.environ, "CHORALE_HOME": str(home), **environment}
+        process = start_module("cli", "worker", "bm25", environment=given, out=log.fileno(), err=log.fileno())
         try:
             yield process, said
         finally:
             process.kill()
-            process.wait()
 
 
-def wait_for(words: str, process: subprocess.Popen[str], said: Path) -> None:
+def wait_for(words: str, process: ForkedProcess, said: Path) -> None:
     def has_said_it() -> bool:
         assert process.poll() is None, said.read_text()
         return words in said.read_text()

@@ -16,10 +16,9 @@ from urllib.parse import quote
 
 import httpx
 
-from api.app import create_app
-from config.settings import Settings
 from tests.support.attacks.estate import MARK, OUR_NAMESPACE, THEIR_FIELD, THEIR_NAMESPACE, Estate
 from tests.support.attacks.routes import JSONL, NAMESPACE, ROUTES, seen
+from tests.support.servers.http_api import description
 
 THREADS = 8
 WILD = 0.2
@@ -146,7 +145,7 @@ def _headers(drawn: random.Random) -> dict[str, str]:
 @cache
 def _parameters() -> Mapping[str, Sequence[str]]:
     """The query parameters of each route."""
-    paths = create_app(Settings()).openapi()["paths"]
+    paths = description()["paths"]
     return {
         f"{method.upper()} {path}": [
             one["name"] for one in route.get("parameters", ()) if one["in"] == "query"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 from chorale_client.request import Request
 
 from tests.support.pipelines.failpoints import PRELOAD, PROCESS
-from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
+from tests.support.pipelines.pipeline import FORK_SERVER, PYTHONPATH, RunningPipeline
 
 _BEGIN = f"""
-import sys
 {PRELOAD}
 from chorale_client import Chorale, make_request
 from chorale_client.request import Request
@@ -45,5 +42,5 @@ submit(resources, fanout, request)
 def ask_and_be_killed(pipeline: RunningPipeline, caller: str, place: str, request: Request) -> int:
     """Asks as this caller, which is killed at `place`; returns how the process ended."""
     environment = {**os.environ, **pipeline.environment, "PYTHONPATH": PYTHONPATH, PROCESS: "caller"}
-    command = [sys.executable, "-c", _BEGIN + CALLERS[caller], request.model_dump_json(), place]
-    return subprocess.run(command, cwd=ROOT, env=environment, timeout=60, check=False).returncode
+    arguments = f"import sys\nsys.argv = {['caller', request.model_dump_json(), place]}\n"
+    return FORK_SERVER.fork(arguments + _BEGIN + CALLERS[caller], environment).wait(60)

@@ -23,14 +23,14 @@ from chorale_client.request import Request
 from redis import Redis
 from sqlalchemy import func, select
 
-from models.audit_tables import RequestRow
+from models.tables.audit import RequestRow
 from records.audit.queries import show
 from records.database import open_database
 from tests.support.pipelines.failpoints import arm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
-ROOM_MS = 10_000
+SLACK_MS = 10_000
 """How much later than its deadline a request may end on a busy machine, by the Redis clock."""
 
 
@@ -99,7 +99,7 @@ def striking(
 def seen_of(pipeline: RunningPipeline, request: Request) -> Seen:
     """Waits for a request that was submitted already, and reads it as all readers do."""
     with watching(pipeline, request.request_id) as watched:
-        answer = pipeline.client().answer(request.request_id, wait_s=request.timeout_s + ROOM_MS / 1000)
+        answer = pipeline.client().answer(request.request_id, wait_s=request.timeout_s + SLACK_MS / 1000)
     return read_later(pipeline, request, answer, watched)
 
 
@@ -162,7 +162,7 @@ def read_later(pipeline: RunningPipeline, request: Request, answer: Answer, watc
     """Checks what holds for every request, and reads it as a later caller and from the audit."""
     request_id, client = request.request_id, pipeline.redis
     assert answer.request_id == request_id
-    assert answer.took_ms <= request.timeout_s * 1000 + ROOM_MS, "it ended after its deadline"
+    assert answer.took_ms <= request.timeout_s * 1000 + SLACK_MS, "it ended after its deadline"
     assert pipeline.client().answer(request_id) == answer, "who asks later reads something else"
     assert watched.disagreements == []
     assert len(watched.announcements) <= 1, "two terminal writes"

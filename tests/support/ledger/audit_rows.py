@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import Engine, func, select
 
-from models.audit_tables import BranchRow, RequestRow
 from models.branch_result import BranchResult
+from models.tables.audit import BranchRow, RequestRow
 
 
 def count(engine: Engine) -> int:

@@ -38,6 +38,7 @@ NOTED_EXPIRIES = """
 local function expire_in(key, ms) server.call('ZADD', EXPIRIES, now_ms() + ms, key) end
 local redis = { call = function(command, key, ...)
   if command == 'PEXPIRE' then return expire_in(key, ...) end
+  if command == 'PTTL' then return (server.call('ZSCORE', EXPIRIES, key) or now_ms() - 1) - now_ms() end
   if command == 'DEL' then server.call('ZREM', EXPIRIES, key) end
   if command ~= 'SET' then return server.call(command, key, ...) end
   local value, px, ms, nx = ...

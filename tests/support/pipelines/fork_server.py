@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import array
 import atexit
-import ctypes
 import gc
 import importlib
 import json
@@ -21,15 +20,16 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cli.local.child_wrapper import end_with
 from config.blas_threads import limit_threads
 
 IMPORTED = (
     "tasks.worker.worker_process",
     "tasks.worker.sweeper_process",
+    "cli.commands.processes",
     "alembic.command",
     "celery.app.control",
     "celery.apps.worker",
@@ -54,11 +54,11 @@ IMPORTED = (
     "inference.rerankers",
     "search.documents.store",
     "search.engines.embedded.store",
+    "tests.support.pipelines.warm_process",
 )
 """What workers and sweepers import, also what they import late."""
 
 STDOUT_AND_STDERR = (1, 2)
-PR_SET_PDEATHSIG = 1
 
 _HERE = "from tests.support.pipelines.fork_server import serve; serve({fd}, {imported})"
 
@@ -115,19 +115,6 @@ class ForkServer:
         stdin; by default it has the stdout and stderr that the caller has now."""
         asked = {"code": code, "environment": dict(environment)}
         return ForkedProcess(self, int(self._ask(asked, fds=fds)))
-
-    def serve_here(self) -> None:
-        """Makes the server a fork of this process, which has imported the product and has a single thread."""
-        mine, theirs = socket.socketpair()
-        pid = os.fork()
-        if not pid:
-            mine.close()
-            os.setsid()
-            serve(theirs.detach(), self._imported)
-            sys.exit()  # also the end of the server's children
-        theirs.close()
-        self._socket, self._wait = mine, partial(os.waitpid, pid, 0)
-        atexit.register(self.close)
 
     def exit_code_of(self, pid: int) -> int | None:
         """As `Popen.returncode`: None while the process runs."""
@@ -221,7 +208,8 @@ def serve(fd: int, imported: Sequence[str]) -> None:
 
 
 def _become(asked: dict[str, Any], fds: Sequence[int]) -> None:
-    _die_with_parent()
+    if sys.platform == "linux":  # a server that is killed by a signal cannot kill its children
+        end_with(os.getppid())
     os.setsid()
     for fd, number in zip(fds, (*STDOUT_AND_STDERR, 0), strict=False):
         os.dup2(fd, number)
@@ -231,12 +219,6 @@ def _become(asked: dict[str, Any], fds: Sequence[int]) -> None:
     tempfile.tempdir = None  # the environment may name another folder
     main: Any = sys.modules["__main__"]
     exec(compile(asked["code"], "<forked>", "exec"), vars(main))
-
-
-def _die_with_parent() -> None:
-    """A server that is killed by a signal cannot kill its children."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _ended(pid: int) -> int | None:

@@ -1,14 +1,10 @@
-"""`python -m tests.support.pipelines.forked_children MODULE [ARGUMENT...]` runs a module of the product whose supervisor forks its children.
-
-The children are forks of one process that has imported the product already (see `fork_server`), instead of one interpreter each.
-`start_module` and `run_module` do the same in a fork, which is sooner.
-"""
+"""Modules that run in forks of one process that has imported the product already (see `fork_server`): `start_module` and `run_module`
+in this test, `forked_command` for a shell."""
 
 from __future__ import annotations
 
 import json
 import os
-import runpy
 import shlex
 import socket
 import socketserver
@@ -19,9 +15,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
-from cli.local import child_process, supervisor
 from tests.support.pipelines.fork_server import ForkedProcess
 from tests.support.pipelines.pipeline import FORK_SERVER, ROOT
 
@@ -33,42 +28,15 @@ sys.argv = {argv}
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
-_WITH_FORKED_CHILDREN = """
-from tests.support.pipelines import forked_children
-forked_children.FORK_SERVER.serve_here()
-forked_children.fork_children()
-"""
-
-
-class ForkedChild(child_process.ChildProcess):
-    def __init__(self, child: child_process.Child, output: child_process.Output) -> None:
-        program, option, *argv = child.argv
-        if (program, option) != (sys.executable, "-m") or argv[0] == "celery":
-            super().__init__(child, output)
-            return
-        read, write = os.pipe()
-        code = _RUN.format(folder=str(Path.cwd()), argv=argv)
-        process: Any = FORK_SERVER.fork(code, {**os.environ, **child.env}, (write, write))
-        os.close(write)
-        self._process, self.pid = process, process.pid
-        self._reader = threading.Thread(
-            target=child_process._pass_on, args=(child.name, os.fdopen(read, "rb"), output), daemon=True
-        )
-        self._reader.start()
-
-
-def fork_children() -> None:
-    vars(supervisor)["ChildProcess"] = ForkedChild
-
 
 def start_module(
     *argv: str, environment: Mapping[str, str], out: int, err: int, preload: str = ""
 ) -> ForkedProcess:
     """Starts `python -m MODULE ARGUMENT...` in this environment, in the folder of the tree, with these files as stdout and stderr.
 
-    It and its forked children run the code `preload` first.
+    It runs the code `preload` first.
     """
-    code = preload + _WITH_FORKED_CHILDREN + _RUN.format(folder=str(ROOT), argv=list(argv))
+    code = preload + _RUN.format(folder=str(ROOT), argv=list(argv))
     return FORK_SERVER.fork(code, environment, (out, err))
 
 
@@ -88,10 +56,12 @@ def running_module(
 
 
 def run_module(
-    *argv: str, environment: Mapping[str, str], timeout_s: float
+    *argv: str, environment: Mapping[str, str], timeout_s: float, preload: str = ""
 ) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        process = start_module(*argv, environment=environment, out=out.fileno(), err=err.fileno())
+        process = start_module(
+            *argv, environment=environment, out=out.fileno(), err=err.fileno(), preload=preload
+        )
         try:
             returncode = process.wait(timeout_s)
         finally:
@@ -125,9 +95,3 @@ def forked_command(*argv: str) -> Iterator[str]:
         finally:
             server.shutdown()
             thread.join()
-
-
-if __name__ == "__main__":
-    fork_children()
-    del sys.argv[0]
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

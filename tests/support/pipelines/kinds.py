@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from config import extensions
-from models.extensions import BranchKind, Kinds
+from models.declarations.extensions import BranchKind, Kinds
 from tasks.wiring.pipeline import BUILT_IN
 
 DECLARED = SimpleNamespace()

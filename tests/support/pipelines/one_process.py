@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Self, cast
 
 from chorale_client import Answer, make_request
 from chorale_client.keys import OUTBOX
-from chorale_client.wire_names import QUEUE_BULK, QUEUE_RETRIEVE
+from chorale_client.wire_names import QUEUE_BULK, QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic_core import from_json
 
+from inference.protocol import Embedder
 from monitoring.queues import ListedQueues
 from records.audit.drainer import Drainer
 from records.database import open_database, upgrade
@@ -22,6 +27,7 @@ from tasks.request.retrieve import plan_accepted, submit
 from tasks.sweeping.admission import Bounds, Judge
 from tasks.sweeping.ended_listeners import listeners, notify
 from tasks.sweeping.sweeper import Sweeper
+from tests.support.models.used_embedder import use_embedder
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
@@ -32,6 +38,21 @@ class OneProcess(RunningPipeline):
     def __init__(self, server: RedisServer, **given: Any) -> None:
         super().__init__(server, queues=[], **given)
         self._sweeper_here = Sweeper(self.resources, self.app.fanout, interval_s=1)
+
+    @classmethod
+    @contextmanager
+    def with_file(
+        cls, text: str, *, embedders: Mapping[str, Embedder] | None = None, **given: Any
+    ) -> Iterator[Self]:
+        """A pipeline whose file has this text, with a Redis of its own, and with these embedders by the names of their encoders."""
+        with tempfile.TemporaryDirectory() as folder, RedisServer() as server:
+            file = Path(folder) / "pipeline.toml"
+            file.write_text(text, encoding="utf-8")
+            with cls(server, pipeline_file=file, **given) as pipeline:
+                for name, embedder in (embedders or {}).items():
+                    use_embedder(pipeline.resources, embedder, name)
+                yield pipeline
+                pipeline.resources.writing_store.close()
 
     def submit(self, text: Any, **options: Any) -> str:
         """Plans a request, whose parts wait on their queues afterwards; returns its id."""
@@ -49,6 +70,9 @@ class OneProcess(RunningPipeline):
                     plan_accepted(self.resources, self.app.fanout, arguments["request_id"])
                 elif queue == QUEUE_BULK:
                     self.app.tasks[message["headers"]["task"]].run(**arguments)
+                elif queue == QUEUE_INDEX:
+                    headers = message["headers"]
+                    self.app.tasks[headers["task"]].apply(kwargs=arguments, task_id=headers["id"]).get()
                 else:
                     intake.take(message, queue, self._not_ours)
 

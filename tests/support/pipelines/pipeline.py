@@ -15,10 +15,10 @@ from typing import Any, Self
 from chorale_client import Chorale
 from chorale_client.wire_names import QUEUE_INDEX
 
+import tests.support.models.shared_model  # noqa: F401  # the pipelines of this process have one model
 from config.settings import Settings
-from inference.protocol import Embedder
+from models.declarations.extensions import Kinds
 from models.documents import Document, Manifest, Passage
-from models.extensions import Kinds
 from tasks.registration import make_app
 from tasks.wiring.pipeline import BUILT_IN, load_pipeline
 from tasks.wiring.resources import Resources
@@ -29,7 +29,6 @@ ROOT = Path(__file__).parents[3]
 READY_LIMIT_S = 120.0
 WORKER = "worker"
 FORK_SERVER = ForkServer(ROOT)
-EMBEDDERS: dict[tuple[str, ...], Embedder] = {}
 PYTHONPATH = os.pathsep.join([str(ROOT / "client"), str(ROOT)])
 """PYTHONPATH of a process, with the client of this tree, which may differ from the installed one."""
 
@@ -200,8 +199,8 @@ class RunningPipeline:
     def index(
         self, texts: Mapping[str, tuple[str, str]] = CORPUS, *, namespace: str = "default", **metadata: Any
     ) -> int:
-        """Indexes documents of one passage each with the real embedder; returns the generation."""
-        embedder, store = embedder_of(self.resources), self.resources.writing_store
+        """Indexes documents of one passage each with the default encoder; returns the generation."""
+        embedder, store = self.resources.encoder.indexing, self.resources.writing_store
         store.create(namespace, manifest_of(embedder))
         vectors = embedder.embed_passages([f"{title}\n{text}" for title, text in texts.values()])
         documents = [
@@ -219,15 +218,6 @@ class RunningPipeline:
         generation = store.upsert(namespace, documents)
         self.resources.generations.publish(namespace, generation)
         return generation
-
-
-def embedder_of(resources: Resources) -> Embedder:
-    """The model of these settings, which this process loads once for all pipelines."""
-    settings = resources.settings
-    model = (settings.embedder, settings.embedder_backend, settings.embedder_document_precision)
-    if model not in EMBEDDERS:
-        EMBEDDERS[model] = resources.encoder.indexing
-    return EMBEDDERS[model]
 
 
 def manifest_of(embedder: Any) -> Manifest:

@@ -12,7 +12,7 @@ from chorale_client.wire_names import QUEUE_BULK
 from pydantic_core import from_json
 
 from config.pipeline_reader import DEFAULT_FILE
-from models.audit_tables import RequestRow
+from models.tables.audit import RequestRow
 from records.audit.drainer import Drainer
 from records.audit.queries import show
 from records.database import open_database, upgrade

@@ -22,7 +22,7 @@ import pytest
 
 OWNER = "TEST_RUN_OWNER"
 """Without the prefix `CHORALE_`, since tests start whole installations without the variables of this one."""
-EVERY_S = 1.0
+EVERY_S = 3.0
 EXIT_LIMIT_S = 30.0
 
 _REAPER = pytest.StashKey[subprocess.Popen[bytes]]()

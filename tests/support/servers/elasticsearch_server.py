@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from elasticsearch import Elasticsearch
 
-from models.endpoints import ElasticsearchEndpoint
+from models.declarations.engines import ElasticsearchEndpoint
 from search.engines.elasticsearch.store import ElasticsearchStore
 from tests.support.servers.local_http import LocalHttp, QuietHandler
 from tests.support.servers.services import need

@@ -13,7 +13,7 @@ import pytest
 from neo4j import GraphDatabase
 from neo4j.exceptions import DriverError, Neo4jError
 
-from tests.support.servers.own_server import OwnServer, free_ports
+from tests.support.servers.own_server import QUICK_JAVA, OwnServer, free_ports
 
 PASSWORD = "sesame-0815"
 _VERSION = "5.26.0"
@@ -25,7 +25,6 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 </dependency></dependencies></project>
 """
 _FETCH_LIMIT_S = 300
-_QUICK_START = "-XX:TieredStopAtLevel=1"
 _SET_PASSWORD = f"ALTER CURRENT USER SET PASSWORD FROM 'neo4j' TO '{PASSWORD}'"
 
 
@@ -41,7 +40,7 @@ class Neo4jServer(OwnServer):
         self.url = f"bolt://127.0.0.1:{self.port}"
 
     def launch(self) -> None:
-        command = ["java", "-Xmx400m", _QUICK_START, "-cp", self._classes(), str(_PROGRAM)]
+        command = ["java", "-Xmx400m", *QUICK_JAVA, "-cp", self._classes(), str(_PROGRAM)]
         self._run([*command, str(self.folder / "data"), str(self.port)], cwd=self.folder)
         self.wait_ready()
 
@@ -53,7 +52,7 @@ class Neo4jServer(OwnServer):
         fetched = subprocess.run(
             ["mvn", "--batch-mode", "--quiet", *goal],
             cwd=self.folder,
-            env={**os.environ, "MAVEN_OPTS": _QUICK_START},
+            env={**os.environ, "MAVEN_OPTS": " ".join(QUICK_JAVA)},
             capture_output=True,
             text=True,
             timeout=_FETCH_LIMIT_S,

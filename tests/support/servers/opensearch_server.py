@@ -7,15 +7,17 @@ import re
 import secrets
 import shutil
 import subprocess
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from models.endpoints import OpenSearchEndpoint
+from models.declarations.engines import OpenSearchEndpoint
 from search.engines.opensearch.store import OpenSearchStore
-from tests.support.servers.own_server import OwnServer, free_ports
+from tests.support.servers.own_server import QUICK_JAVA, OwnServer, free_ports
 from tests.support.servers.services import missing
 from tests.support.stores.known_index import KnownIndexes
 
@@ -72,14 +74,7 @@ class OpenSearchServer(OwnServer):
         }
         self._run(
             [
-                *(
-                    str(self._java),
-                    "-Xms512m",
-                    "-Xmx512m",
-                    "-XX:TieredStopAtLevel=1",
-                    "-XX:+UseSerialGC",
-                    *agent,
-                ),
+                *(str(self._java), "-Xms512m", "-Xmx512m", *QUICK_JAVA, *agent),
                 *(f"-Dopensearch.path.home={home}", f"-Dopensearch.path.conf={home}/config"),
                 *("-cp", f"{home}/lib/*", "org.opensearch.bootstrap.OpenSearch"),
                 *(f"-E{name}={value}" for name, value in settings.items()),
@@ -91,32 +86,14 @@ class OpenSearchServer(OwnServer):
         self.wait_ready()
 
     def _unpack(self, home: Path) -> None:
-        wanted = [("org.opensearch.distribution.integ-test-zip", "opensearch", self.version)]
-        if self._vectors:
-            wanted.append(("org.opensearch.plugin", "opensearch-knn", _KNN[self.version]))
-        (self.folder / "pom.xml").write_text(_POM.format("".join(_DEPENDENCY.format(*one) for one in wanted)))
-        goal = [
-            "dependency:copy-dependencies",
-            "-DexcludeTransitive=true",
-            f"-DoutputDirectory={self.folder}",
-        ]
-        fetched = subprocess.run(
-            ["mvn", "--batch-mode", "--quiet", *goal],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=_FETCH_LIMIT_S,
-            check=False,
-        )
-        if fetched.returncode:
-            missing(f"without OpenSearch: Maven does not fetch it: {fetched.stdout[-300:]}")
-        with zipfile.ZipFile(self.folder / f"opensearch-{self.version}.zip") as packed:
+        fetched = _fetched(self.version)
+        with zipfile.ZipFile(fetched / f"opensearch-{self.version}.zip") as packed:
             parts = [name for name in packed.namelist() if name.partition("/")[2].startswith(_PARTS)]
             packed.extractall(self.folder, parts)
         plugins = home / "plugins"
         plugins.mkdir()
         if self._vectors:
-            with zipfile.ZipFile(self.folder / f"opensearch-knn-{_KNN[self.version]}.zip") as packed:
+            with zipfile.ZipFile(fetched / f"opensearch-knn-{_KNN[self.version]}.zip") as packed:
                 packed.extractall(plugins / "opensearch-knn")
         if self._vectors and self.version == OLDEST:
             # The plugin is of an older patch release, and extends scripts, which we do not use.
@@ -142,6 +119,30 @@ class OpenSearchServer(OwnServer):
             yield store
         finally:
             store.close()
+
+
+@cache
+def _fetched(version: str) -> Path:
+    """The folder of this process with the archives of the server and of its plugin."""
+    folder = Path(tempfile.mkdtemp(prefix="chorale-opensearch-"))
+    wanted = (
+        ("org.opensearch.distribution.integ-test-zip", "opensearch", version),
+        ("org.opensearch.plugin", "opensearch-knn", _KNN[version]),
+    )
+    (folder / "pom.xml").write_text(_POM.format("".join(_DEPENDENCY.format(*one) for one in wanted)))
+    goal = ["dependency:copy-dependencies", "-DexcludeTransitive=true", f"-DoutputDirectory={folder}"]
+    fetched = subprocess.run(
+        ["mvn", "--batch-mode", "--quiet", *goal],
+        cwd=folder,
+        env={**os.environ, "MAVEN_OPTS": " ".join(QUICK_JAVA)},
+        capture_output=True,
+        text=True,
+        timeout=_FETCH_LIMIT_S,
+        check=False,
+    )
+    if fetched.returncode:
+        missing(f"without OpenSearch: Maven does not fetch it: {fetched.stdout[-300:]}")
+    return folder
 
 
 def _java(versions: range) -> Path:

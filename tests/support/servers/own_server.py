@@ -17,6 +17,14 @@ from typing import Any, ClassVar, Self
 
 import httpx
 
+QUICK_JAVA = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote",
+)
+"""Options of a Java that runs for seconds: it compiles and checks less."""
+
 
 class OwnServer(ABC):
     """A context manager that launches the server, and removes its process and folder."""

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import psycopg
 
-from models.endpoints import PostgresqlEndpoint
+from models.declarations.engines import PostgresqlEndpoint
 from search.engines.postgresql.store import PostgresqlStore
 from tests.support.servers.own_server import OwnServer, free_ports
 from tests.support.servers.services import need

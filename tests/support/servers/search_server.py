@@ -68,19 +68,6 @@ def sleeps(seconds: float) -> Answer:
     return lambda _: time.sleep(seconds)
 
 
-def drips(pieces: int, every_s: float, *, headers: bool) -> Answer:
-    """Sends bytes slowly and for ever: in its headers, or in a body without a length."""
-
-    def answer(handler: Handler) -> None:
-        handler.wfile.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\n")
-        handler.wfile.write(b"x: " if headers else b"\r\n[")
-        for _ in range(pieces):
-            handler.wfile.write(b" ")
-            time.sleep(every_s)
-
-    return answer
-
-
 def cuts_off(body: bytes, *, after: int) -> Answer:
     def answer(handler: Handler) -> None:
         handler.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body[:after])
@@ -91,11 +78,3 @@ def cuts_off(body: bytes, *, after: int) -> Answer:
 
 def hangs_up(handler: Handler) -> None:
     handler.close_connection = True
-
-
-def writes(raw: bytes) -> Answer:
-    def answer(handler: Handler) -> None:
-        handler.wfile.write(raw)
-        handler.close_connection = True
-
-    return answer

@@ -17,6 +17,7 @@ SERVICES = {
     "elasticsearch": "CHORALE_TEST_ELASTICSEARCH_URL",
     "weaviate": "CHORALE_TEST_WEAVIATE_URL",
     "ferretdb": "CHORALE_TEST_FERRETDB",
+    "compose": "CHORALE_TEST_COMPOSE",
 }
 """The environment variable with the address of each server, or with its program."""
 

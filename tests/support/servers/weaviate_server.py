@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 
-from models.endpoints import WeaviateEndpoint
+from models.declarations.engines import WeaviateEndpoint
 from search.engines.weaviate.store import WeaviateStore
 from tests.support.servers.own_server import OwnServer, free_ports
 from tests.support.servers.services import missing, need

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ClassVar
+
+import pytest
 
 from models.documents import Document, Manifest, Matrix, PassageText
 from models.hits import Ranking
@@ -79,6 +81,19 @@ def with_documents(engine: Any, url: str | None = None) -> Iterator[OneEngine]:
         store = OneEngine(engine, Documents(url or Path(folder) / "documents.db"))
         yield store
         store.documents.close()
+
+
+class Emptied:
+    """Inherit in the tests of a contract, and provide `kept`, one store for all of them."""
+
+    options: ClassVar[Mapping[str, Any]] = {}
+    """The options of the store's kind."""
+
+    @pytest.fixture
+    def store(self, kept: OneEngine) -> Iterator[OneEngine]:
+        yield kept
+        for state in kept.namespaces():
+            kept.drop(state.name)
 
 
 def held(store: DocumentStore, namespace: str = "ns", name: str | None = None) -> dict[str, str]:

@@ -9,13 +9,6 @@ import pytest
 from api.waiting import Closing
 
 
-def test_a_wait_gives_what_it_waited_for() -> None:
-    async def run() -> str | None:
-        return await Closing().unless_begun(asyncio.sleep(0, "answer"))
-
-    assert asyncio.run(run()) == "answer"
-
-
 def test_waits_end_when_the_process_does_and_those_that_begin_later_do_not_begin() -> None:
     async def run() -> list[object]:
         closing = Closing()

@@ -12,7 +12,8 @@ from redis.exceptions import ConnectionError as RedisAway
 from cli import app as command_line
 from cli.app import PANELS, load_command
 from cli.exit_codes import BY_STATUS
-from tests.support.new_process import imported
+from config.blas_threads import VARIABLES
+from tests.support.new_process import imported, printed
 
 SUMMARIES = {name: summary for commands in PANELS.values() for name, summary in commands.items()}
 
@@ -36,10 +37,43 @@ def test_an_example_is_one_line_however_narrow_the_terminal_is(words: Sequence[s
     assert all(line.count("'") % 2 == 0 for line in examples)
 
 
+@pytest.mark.slow
 def test_the_process_of_the_http_api_imports_neither_models_nor_tasks(tmp_path: Path) -> None:
     program = "from cli.commands.processes import serve; import api.serving, console.site"
     unneeded = "numpy tantivy torch onnx onnxruntime tokenizers search inference tasks"
     assert imported(program, unneeded, CHORALE_HOME=str(tmp_path)) == []
+
+
+PLUGINS = """
+import os, sys
+from cli.app import run
+sys.argv[1:] = [{command!r}]
+run(lambda **_: print(os.environ.get("PYDANTIC_DISABLE_PLUGINS")))
+"""
+
+
+@pytest.mark.parametrize(("command", "value"), [("search", "__all__"), ("up", "None"), ("worker", "None")])
+def test_only_up_and_the_processes_of_a_pipeline_load_plugins_of_pydantic(command: str, value: str) -> None:
+    """Workers run code of others, which may use such a plugin."""
+    assert printed(PLUGINS.format(command=command)) == [value]
+
+
+PROBE = """
+import os, sys
+import cli.commands.processes
+from config.blas_threads import VARIABLES, limit_threads
+limit_threads()
+assert "numpy" not in sys.modules
+print(*(os.environ[name] for name in VARIABLES))
+"""
+
+
+def test_thread_limits_are_set_before_numpy_is_imported_and_the_environment_overrides_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert printed(PROBE, OMP_NUM_THREADS="3") == ["3 1 1"]
 
 
 def test_every_end_of_a_request_has_an_exit_code_of_its_own() -> None:

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 from cli.local.ports import Address
-from cli.local.servers import curl, how_to_ask, http_child, own_key, with_servers
+from cli.local.servers import curl, how_to_ask, own_key, with_servers
 from config.settings import Settings
 from models.errors import WrongDeclaration
 from monitoring.heartbeats import Heartbeat
 from records.database import upgrade
 from records.keys.grant import Grant
 from records.keys.key_store import KeyStore
-from tests.support.servers.own_server import free_ports
 
 HERE = Address("127.0.0.1", 8000)
 
@@ -43,14 +42,6 @@ def test_an_address_is_read(text: str, host: str, port: int, shown: str) -> None
 def test_a_text_that_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(WrongDeclaration, match=r"is no address such as 127\.0\.0\.1:8000"):
         Address.parse(text)
-
-
-def test_the_child_serves_at_the_address_and_stops_before_the_workers() -> None:
-    # The child checks that its port is free, and another program may have port 8000.
-    (port,) = free_ports(1)
-    child = http_child(Address("127.0.0.1", port), {"A": "b"})
-    assert child.argv[1:] == ("-m", "cli", "serve", "--host", "127.0.0.1", "--port", str(port))
-    assert (child.env, child.level, child.beats) == ({"A": "b"}, 2, True)
 
 
 def test_the_api_has_a_heartbeat_while_it_answers() -> None:

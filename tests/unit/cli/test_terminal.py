@@ -17,11 +17,12 @@ from rich.text import Text as RichText
 
 from cli import terminal
 from cli.answer_view import show_answer
-from cli.commands.index import show_left_out
 from cli.exit_codes import exit_with
+from cli.indexing.view import show_left_out
 from cli.local.child_process import JsonLines, PrefixedLines
+from cli.output import print_json
 from cli.progress import ProgressBar
-from cli.terminal import Text, facts_table, plain_table, print_json
+from cli.terminal import Text, facts_table, plain_table
 from ingest.raw_documents import Skipped
 from models.errors import ServiceError
 from models.not_indexed import NotIndexed
@@ -162,7 +163,7 @@ def test_the_output_of_processes_is_shown_and_not_obeyed() -> None:
 
 def test_commands_print_through_the_terminal_alone() -> None:
     """Any other way would have to make its texts visible by itself."""
-    own = {"cli/terminal.py", "cli/exit_codes.py", "cli/jobs/view.py"}
+    own = {"cli/output.py", "cli/terminal.py", "cli/exit_codes.py", "cli/jobs/view.py"}
     ways = re.compile(
         r"\bprint\(\w|rich\.text|rich import print|\bs?echo\(|stdout\.write|stderr\.write|\bConsole\("
     )

@@ -6,12 +6,11 @@ import io
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from cli.local.child_process import JsonLines, PrefixedLines
-from cli.local.processes import worker_children, worker_environment
+from cli.local.processes import worker_children
 from config.declarations import Pipeline
 from config.settings import Settings, load_settings
 from models.errors import WrongDeclaration
@@ -41,18 +40,6 @@ def test_an_unknown_queue_is_refused_with_the_list_of_queues() -> None:
     reason = "CHORALE_WORKER_PROCESSES: no queue bm52, nosuch; there are: retrieve, bm25, vector, hyde, fusion, index, bulk"
     with pytest.raises(WrongDeclaration, match=f"^{reason}$"):
         worker_children(settings, load_pipeline(), {})
-
-
-def test_the_environment_of_workers_names_code_redis_and_home() -> None:
-    given = {"PYTHONPATH": "/p", "OMP_NUM_THREADS": "3"}
-    expected = {
-        "CHORALE_REDIS_URL": "unix:///r.sock?db=0",
-        "CHORALE_HOME": "/h",
-        "PYTHONPATH": f"{Path(__file__).parents[3]}:/p",
-        "OMP_NUM_THREADS": "3",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-    assert worker_environment("unix:///r.sock?db=0", Path("/h"), given).items() >= expected.items()
 
 
 @pytest.mark.parametrize(

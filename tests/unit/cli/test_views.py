@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import time
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,14 @@ from chorale_client.answer import Degradation, Snippet, StageLine
 from chorale_client.errors import InvalidJob
 from chorale_client.jobs.input_stats import InputStats
 from chorale_client.jobs.job_line import JobLine
-from pydantic_core import to_json
 from rich.console import Console
 
 from cli import progress
 from cli.answer_view import highlighted, missing_lines, placed_stages
-from cli.audit_view import branches_table
 from cli.commands.tune import _of_file
 from cli.jobs import view
-from cli.progress import ProgressBar
-from models.audit_tables import BranchRow
-from models.hits import Hit, Ranking
 from records.jobs.job import COUNTED, Job, JobsUnavailable, NewJob, State
 from records.jobs.submitting import submit_lines
-from tasks.indexing.indexing_run import Progress
 
 
 def test_branches_that_miss_for_one_reason_share_a_line() -> None:
@@ -59,23 +52,6 @@ def test_the_steps_of_a_branch_follow_one_another_from_its_beginning() -> None:
         ("search", 14.0, True),
         ("fuse", 16.0, False),
     ]
-
-
-def test_the_audit_table_distinguishes_candidates_not_kept_from_no_candidates() -> None:
-    def branch(name: str, status: str, *rankings: Ranking) -> BranchRow:
-        candidates = zlib.compress(to_json([ranking.to_wire() for ranking in rankings])) if rankings else None
-        return BranchRow(
-            branch=name, status=status, ms=1.5, attempt=1, weight=0.3, detail="", candidates=candidates
-        )
-
-    table = branches_table(
-        [
-            branch("bm25", "ok", Ranking((Hit("a#0", "a", 1.0),))),
-            branch("vector", "ok"),
-            branch("hyde", "empty", Ranking()),
-        ]
-    )
-    assert list(table.columns[3].cells) == ["1", "not kept", "0"]
 
 
 def test_questions_that_nothing_answers_are_left_out(tmp_path: Path) -> None:
@@ -154,20 +130,3 @@ def test_watching_goes_on_when_the_database_is_back(store: Any, monkeypatch: pyt
     ended = view.watch_job(store, "job", Console(file=printed, width=100))
     assert ended.state == State.ENDED
     assert printed.getvalue() == "running: 1 of 100,000, 1 complete\nrunning: 2 of 100,000, 2 complete\n"
-
-
-def test_indexing_without_a_terminal_prints_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
-    console = Console(file=io.StringIO(), width=100)
-    with ProgressBar(console) as bar:
-        bar.say("indexing into docs", total=1_000)
-        bar.show_indexing(Progress(documents=250, passages=400, passages_per_s=40.0, remaining_s=75.0))
-        bar.show_indexing(Progress(250, 1_600, 40.0, 60.0, batch=(1_200, 8_000), in_work=0.15))
-        assert bar.tasks[0].completed == 250.15
-        bar.show_indexing(Progress(0, 500, 40.0, 30.0, batch=(500, 1_070), in_work=36 * 500 / 1_070))
-    assert isinstance(console.file, io.StringIO)
-    assert console.file.getvalue() == (
-        "indexing into docs: 250 of 1,000, 40 passages/s · 1 min 15 s left\n"
-        "indexing into docs: 250 of 1,000, 1,200 of 8,000 passages · 1 min 00 s left\n"
-        "indexing into docs: 16 of 1,000, 500 of 1,070 passages · 30 s left\n"
-    )

@@ -11,8 +11,6 @@ from chorale_client.adapters import needs
 from chorale_client.adapters.connection import Connection, retrieved
 from chorale_client.coverage import coverage_of
 
-from tests.support.new_process import printed
-
 
 def answer(**fields: Any) -> Answer:
     return Answer.from_wire({"request_id": "one", "status": "complete", **fields})
@@ -88,27 +86,6 @@ def test_options_have_texts_unless_they_choose_their_own_include() -> None:
     with_default = connection.request("a question", None, {"top_k": 4})
     assert (with_default.top_k, with_default.include) == (4, ("ids", "metadata", "texts"))
     assert connection.request("a question", {"include": ("ids",)}).include == ("ids",)
-
-
-WITHOUT_FRAMEWORKS = """
-import importlib, json, sys
-sys.modules |= dict.fromkeys(["langchain_core", "haystack", "llama_index", "langgraph", "mcp"])
-errors = {}
-for name in ["langchain", "haystack", "llama_index", "langgraph", "mcp"]:
-    try:
-        importlib.import_module("chorale_client.adapters." + name)
-    except ImportError as error:
-        errors[name] = str(error)
-print(json.dumps(errors))
-"""
-
-
-@pytest.mark.slow
-def test_an_adapter_without_its_framework_names_the_extra() -> None:
-    errors = json.loads(printed(WITHOUT_FRAMEWORKS)[0])
-    assert len(errors) == 5
-    for adapter, error in errors.items():
-        assert f"pip install -e './client[{adapter.replace('_', '-')}]'" in error
 
 
 def test_the_error_of_a_missing_extra_names_the_package() -> None:

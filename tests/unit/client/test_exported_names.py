@@ -15,3 +15,8 @@ def test_the_package_has_every_name_that_it_lists() -> None:
 
 def test_a_program_that_needs_one_module_of_the_client_does_not_import_the_others() -> None:
     assert imported("import chorale_client.wire_names", "celery kombu pydantic redis") == []
+
+
+def test_a_client_whose_broker_is_the_ledgers_redis_imports_neither_celery_nor_jobs() -> None:
+    program = "from chorale_client import Chorale, make_request; Chorale('redis://localhost')"
+    assert imported(program, "amqp celery chorale_client.jobs.handles kombu sqlite3") == []

@@ -270,7 +270,7 @@ class Stream(io.RawIOBase):
 
 
 class Letters(io.RawIOBase):
-    left = 64_000_000
+    left = 16_000_000
 
     def readable(self) -> bool:
         return True
@@ -283,11 +283,11 @@ class Letters(io.RawIOBase):
 
 
 def test_a_line_of_a_gigabyte_is_not_kept_and_a_line_is_given_before_the_next_is_read() -> None:
-    # 64 MB stand for the gigabyte.
+    # 16 MB stand for the gigabyte.
     tracemalloc.start()
     try:
         (line,) = read_lines(io.BufferedReader(Letters()), form="jsonl")
-        many = Stream(b'{"text": "question %d"}\n' % number for number in range(20_000))
+        many = Stream(b'{"text": "question %d"}\n' % number for number in range(2_000))
         for number, read_now in enumerate(read_lines(many, form="jsonl"), start=1):  # type: ignore[arg-type]
             assert read_now.number == many.read_so_far == number
         assert tracemalloc.get_traced_memory()[1] < 8_000_000

@@ -37,8 +37,8 @@ def test_within_a_limit_the_smallest_of_timeout_and_times_left_applies_to_one_th
         assert 0 < shortened(limit, 5.0) < 0.01, "a timeout of zero would mean: do not block"
 
 
-def test_the_last_wait_of_a_caller_ends_less_than_300_ms_after_its_deadline() -> None:
-    assert GRACE_S + FINISH_S < 0.3
+def test_the_last_wait_of_a_caller_ends_240_ms_after_its_deadline_at_the_latest() -> None:
+    assert GRACE_S + FINISH_S <= 0.24
 
 
 # Without the limit, the clients of these tests would wait for ever.

@@ -9,7 +9,8 @@ from typing import Any, Literal, get_type_hints
 
 import pytest
 from chorale_client import Chorale, InvalidRequest, Request, make_request
-from chorale_client.request import Boosts, Grouping, Thresholds
+from chorale_client.boosts import Boosts
+from chorale_client.request import Grouping, Thresholds
 from chorale_client.request_factory import BoostOptions, GroupingOptions, RequestOptions, ThresholdOptions
 from pydantic import BaseModel, TypeAdapter
 

@@ -36,8 +36,8 @@ store = "other"
 method = "mean"
 """
 MODULE = """
-from models.extensions import BranchKind, GeneratorKind, StoreKind
-from models.fusion_method import Method
+from models.declarations.extensions import BranchKind, GeneratorKind, StoreKind
+from models.declarations.fusion_method import Method
 SHELF = StoreKind(lambda name, options: (name, options), options={"depth": None, "order": ("up", "down")}, writes=True)
 READS = StoreKind(lambda name, options: 1 / 0)
 TITLES = BranchKind(lambda part: [])
@@ -83,7 +83,7 @@ WRONG_KINDS = {
         "odd",
         "odd = odd:STORE",
         "STORE = {}",
-        "store kind 'odd' of the package odd 1.0 is dict; an entry point of chorale.stores must be a models.extensions.StoreKind",
+        "store kind 'odd' of the package odd 1.0 is dict; an entry point of chorale.stores must be a models.declarations.extensions.StoreKind",
     ),
     "a built-in name": (
         "shelf",
@@ -146,7 +146,7 @@ def test_a_wrong_method_is_named_with_its_package(site: Path, declares: Declares
         "configurations.plain.method: fusion method 'text' of the package odd 1.0 is str; an entry "
         in of_text
     )
-    assert "an entry point of chorale.methods must be a models.fusion_method.Method" in of_text
+    assert "an entry point of chorale.methods must be a models.declarations.fusion_method.Method" in of_text
     assert "fusion method 'median' of the package odd 1.0 has the name 'mean'" in of_median
 
 

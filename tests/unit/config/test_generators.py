@@ -76,8 +76,12 @@ def test_a_pipeline_lists_the_timeout_of_each_configuration_and_of_the_default(d
 
 def test_the_key_is_read_only_from_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     options = HydeOptions(generator="openai", url="http://h/v1", model="m", api_key_env="KEY_OF_THE_TESTS")
-    with pytest.raises(NotConfigured, match="the variable KEY_OF_THE_TESTS"):
+    with pytest.raises(NotConfigured, match=r"the variable KEY_OF_THE_TESTS.* is not set"):
         options.api_key()
+    for wrong in ("sk-\nsecret", "sk-☃-secret"):
+        monkeypatch.setenv("KEY_OF_THE_TESTS", wrong)
+        with pytest.raises(NotConfigured, match=r"the variable KEY_OF_THE_TESTS.* no header can carry$"):
+            options.api_key()
     monkeypatch.setenv("KEY_OF_THE_TESTS", " sk-secret\n")
     assert options.api_key() == "sk-secret"
     assert "sk-secret" not in repr(options)

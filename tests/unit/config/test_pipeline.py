@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from config.pipeline_reader import DEFAULT_FILE, declared_queues
+from models.boost_plan import BoostPlan
 from models.errors import WrongDeclaration
-from models.plan import BoostPlan
 from tasks.wiring.pipeline import BUILT_IN, load_pipeline
 from tests.support.pipelines.pipeline_files import LOCAL, Declares
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from chorale_client import keys
 
-from deploy.redis_acl import ROLES, Grant, acl_file, main
+from deploy.redis_acl import ROLES, acl_file, main
 from models.errors import WrongDeclaration
 
-KEYS = {name: key for name, key in vars(keys).items() if name.isupper() and name != "PREFIX"}
-"""The keys of `chorale_client.keys`: whole names, and prefixes that end in a punctuation character."""
 LONG = "correct-horse-battery"
 
 
@@ -75,19 +71,3 @@ def test_an_application_takes_tasks_from_the_queues_of_on_end_alone() -> None:
     # Blanks, brackets and the signs of patterns would end or widen a rule.
     (consuming,) = rules(CHORALE_ON_END_QUEUES="two words (new)*")
     assert "~two?words??new??" in consuming.split()
-
-
-CALLING = Grant(("*",), ("eval", "evalsha"))
-"""Allows scripts; the other grants apply to their commands."""
-
-
-def may_write(role: str, key: str) -> bool:
-    patterns = [pattern for grant in ROLES[role].grants if grant != CALLING for pattern in grant.keys]
-    return any(fnmatchcase(key, pattern) for pattern in patterns if not pattern.startswith("%R~"))
-
-
-@pytest.mark.parametrize("name", KEYS)
-def test_workers_the_sweeper_or_the_http_api_may_write_every_key(name: str) -> None:
-    key = KEYS[name] if KEYS[name][-1].isalpha() else f"{KEYS[name]}law"
-    assert any(may_write(role, key) for role in ("worker", "sweeper", "http"))
-    assert not may_write("flower", key)

@@ -66,6 +66,7 @@ def refusal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> list[str]:
         ("CHORALE_LOG_LEVEL", "loud", "'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
         ("CHORALE_FEEDBACK_ALPHA", "0.4", "greater than or equal to 0.5"),
         ("CHORALE_LEAN", "perhaps", "valid boolean"),
+        ("CHORALE_SWEEP_INTERVAL_S", "0.2", "less than or equal to 0.1"),
         ("CHORALE_LANGUAGE", "English", "[a-z]{2}"),
         ("CHORALE_REDIS_URL", "localhost:6379", "redis://, rediss://, unix://"),
         ("CHORALE_BROKER_URL", "kafka://here", "amqp://"),

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic_core import to_json
 
 from evaluation.recorded.request import RecordedRequest
-from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
 from models.hits import Ranking
+from models.tables.audit import BranchRow, HitRow, QuestionRow, RequestRow
 from tasks.wiring.pipeline import load_pipeline
 from tests.support.ledger.audit_entries import ACCEPTED_AT_MS, make_plan, make_ranking, make_request
 

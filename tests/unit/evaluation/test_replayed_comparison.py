@@ -16,8 +16,8 @@ from evaluation.recorded.replayed_comparison import (
     compare_replayed,
     rank_distance,
 )
-from models.audit_tables import RequestRow
 from models.hits import Hit, Ranking
+from models.tables.audit import RequestRow
 from records.judgements.pooling import JudgedQuestion
 from tests.unit.evaluation.recorded import LISTS, PIPELINE, record
 
@@ -45,15 +45,13 @@ def test_the_recorded_lists_are_fused_under_both_configurations() -> None:
     assert (moved.request_id, moved.position, moved.text) == (request.request_id, 0, "how is a list sorted?")
 
 
-def test_a_configuration_compared_with_itself_moves_nothing() -> None:
-    comparison = compared(row(), row(), a="rrf", b="rrf")
-    assert (comparison.questions, comparison.overlap, comparison.moved) == (2, 1.0, [])
-    assert comparison.changed_first == 0
-
-
-def test_a_and_b_exchange_their_sides() -> None:
+def test_a_and_b_exchange_their_sides_and_equal_ones_or_no_request_move_nothing() -> None:
     (moved,) = compared(row(), a="bm25", b="rrf").moved
     assert moved.first == ("exact", "both")
+    same = compared(row(), row(), a="rrf", b="rrf")
+    assert (same.questions, same.overlap, same.moved, same.changed_first) == (2, 1.0, [], 0)
+    nothing = compared()
+    assert (nothing.questions, nothing.overlap, nothing.moved, nothing.alone) == (0, 0.0, [], {})
 
 
 def test_the_questions_that_moved_most_come_first_and_the_mean_is_over_all() -> None:
@@ -63,11 +61,8 @@ def test_the_questions_that_moved_most_come_first_and_the_mean_is_over_all() -> 
     # Of three documents BM25 alone has one.
     assert [moved.overlap for moved in comparison.moved] == pytest.approx([1 / 3, 3 / 4])
     assert comparison.overlap == pytest.approx((1 + 3 / 4 + 1 / 3) / 3)
-
-
-def test_a_question_that_many_requests_asked_is_listed_once() -> None:
-    comparison = compared(row(), row(), row())
-    assert (comparison.questions, len(comparison.moved)) == (3, 1)
+    many = compared(row(), row(), row())
+    assert (many.questions, len(many.moved)) == (3, 1), "each text is listed once"
 
 
 def test_documents_that_only_one_branch_found_count_for_it() -> None:
@@ -117,11 +112,6 @@ def test_requests_are_compared_until_there_are_enough_questions(monkeypatch: pyt
     comparison = compared(*(row() for _ in range(5)))
     assert comparison.questions == 2
     assert comparison.left_out == {"2 questions are compared already": 5 - 2}
-
-
-def test_no_request_makes_an_empty_comparison() -> None:
-    comparison = compared()
-    assert (comparison.questions, comparison.overlap, comparison.moved, comparison.alone) == (0, 0.0, [], {})
 
 
 def test_scores_that_only_the_stores_know_make_the_comparison_approximate() -> None:

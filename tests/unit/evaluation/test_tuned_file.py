@@ -12,8 +12,8 @@ from config.declarations import Configuration
 from config.model_declarations import RerankerDeclaration
 from config.pipeline_reader import DEFAULT_FILE
 from evaluation.tuning.tuned_file import check_name, configuration_block, write_tuned
+from models.boost_plan import BoostPlan
 from models.errors import WrongDeclaration
-from models.plan import BoostPlan
 from tasks.wiring.pipeline import load_pipeline
 
 PLAIN = Configuration(name="tuned", method="rrf", k=10.0)

@@ -11,8 +11,8 @@ from fusion import fuse
 from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
 from models.branch_result import BranchResult
+from models.declarations.fusion_method import BranchRanking
 from models.documents import PassageText
-from models.fusion_method import BranchRanking
 from models.hits import Hit, Ranking
 from models.plan import BranchPlan, Plan, RerankPlan
 from tasks.wiring.pipeline import BUILT_IN

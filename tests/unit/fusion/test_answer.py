@@ -1,3 +1,7 @@
+"""The answer on the wire; one over the limit keeps the order, the ids and the scores of its hits."""
+
+from __future__ import annotations
+
 from math import fsum, prod
 from typing import Any
 
@@ -5,13 +9,15 @@ import pytest
 from chorale_client.answer import Answer
 from chorale_client.request import Request
 from chorale_client.wire_names import Reason, Status
+from pydantic_core import from_json
 
 from fusion.answer import Pages, answer_fields, size_limited, worst
 from fusion.branch_results import BranchAnswers, merged_notes
+from models.boost_plan import BoostPlan
 from models.branch_result import BranchResult, Degradation, StageNote
 from models.documents import PassageText
 from models.hits import Ranking
-from models.plan import BoostPlan, Plan
+from models.plan import Plan
 from tasks.wiring.pipeline import BUILT_IN
 from tests.unit.fusion.builders import (
     answered,
@@ -295,3 +301,38 @@ def test_a_score_of_nan_or_infinity_becomes_null_in_json() -> None:
     answer = read(fields(request(include=EXPLAINED), given=given, texts={}))
     assert [one.branches["bm25"].score for one in answer.hits] == [None, None]
     assert answer.hits[1].document_id == 'q"\\\u2028'
+
+
+def long_answer(text: str, *, status: str = "complete") -> dict[str, Any]:
+    hits = [
+        {"rank": 1, "document_id": "a", "passage_id": "a#0", "score": 0.5, "score_kind": "rrf", "text": text},
+        {"rank": 2, "document_id": "b", "passage_id": "b#0", "score": 0.4, "score_kind": "rrf", "text": text},
+    ]
+    questions = [{"status": status, "hits": hits}, {"status": "skipped", "hits": []}]
+    return {"v": 1, "status": status, "degraded": [], "stages": [], "questions": questions}
+
+
+def test_an_answer_within_the_limit_stays_whole_and_a_failed_one_stays_failed() -> None:
+    fields = long_answer("short")
+    size = len(size_limited(fields, 1_000_000)[1])
+    assert size_limited(fields, size) == (fields, size_limited(fields, 1_000_000)[1])
+    assert size_limited(fields, size - 1)[0] != fields
+    failed, _ = size_limited(long_answer("x" * 1_000, status="failed"), 100)
+    assert (failed["status"], failed["questions"][0]["status"]) == ("failed", "failed")
+
+
+def test_an_answer_over_the_limit_loses_its_texts_and_says_so() -> None:
+    fields, body = size_limited(long_answer("é" * 600_000), 2_000_000)
+
+    assert fields["status"] == "degraded"
+    assert [question["status"] for question in fields["questions"]] == ["degraded", "skipped"]
+    assert [(hit["document_id"], hit["score"]) for hit in fields["questions"][0]["hits"]] == [
+        ("a", 0.5),
+        ("b", 0.4),
+    ]
+    # Twice 600,000 characters of two bytes, and a little around them.
+    (why,) = fields["degraded"]
+    assert (why["where"], why["reason"]) == ("fetch", "budget")
+    assert "2 hits as asked for have 2.4 MB; an answer may have 2 MB" in why["detail"]
+    assert len(body) < 2_000
+    assert from_json(body) == fields

@@ -1,13 +1,28 @@
+"""Fusing one question; copies fold, and documents with the question's identifiers whole stand above."""
+
+from __future__ import annotations
+
+from dataclasses import replace
 from itertools import count
 
 import pytest
+from chorale_client.request import Request
 from chorale_client.wire_names import StageStatus
 
-from fusion.deduplication import Duplicate, Why
+from fusion.deduplication import Duplicate, Why, deduplicate
+from models.boost_plan import BoostPlan
 from models.branch_result import BranchResult
-from models.hits import Ranking
-from models.plan import BoostPlan
-from tests.unit.fusion.builders import branch, branch_results, fuse_question, hit, ids, plan, request
+from models.hits import Hit, Ranking
+from tests.unit.fusion.builders import (
+    answered,
+    branch,
+    branch_results,
+    fuse_question,
+    hit,
+    ids,
+    plan,
+    request,
+)
 
 THREE = branch_results(
     bm25=[hit("a", score=12.5), hit("b", score=9.0)],
@@ -132,3 +147,82 @@ def test_fields_that_only_one_branch_knows_are_taken_from_it() -> None:
     known = hit("a", content_hash="h", source_type="faq", published_at="2025-01-01")
     [found] = fuse_question(plan(), branch_results(bm25=[hit("a")], vector=[known]), 0, request()).hits
     assert (found.source_type, found.published_at) == ("faq", "2025-01-01")
+
+
+def folded(*hits: Hit) -> dict[str, list[tuple[str, Why]]]:
+    return {
+        hits[index].passage_id: [(one.document_id, one.why) for one in gone]
+        for index, gone in deduplicate(hits)
+    }
+
+
+def test_an_exact_copy_folds_into_the_better_scored_one_with_the_reason() -> None:
+    best, copy = (hit(id_, content_hash="h", near_duplicate_group="best") for id_ in ("best", "copy"))
+    other = hit("other", content_hash="x")
+    assert deduplicate([best, other, copy]) == [(0, [Duplicate("copy", Why.EXACT_COPY, 1.0)]), (1, [])]
+    # Without hash and group nothing folds.
+    assert folded(hit("a"), hit("b"), hit("c", content_hash="")) == {"a#0": [], "b#0": [], "c#0": []}
+
+
+def test_near_duplicates_fold_with_their_group_and_its_leader() -> None:
+    leader, one = hit("leader"), hit("one", near_duplicate_group="leader")
+    two = hit("two", near_duplicate_group="leader")
+    near = Why.NEAR_DUPLICATE
+    assert folded(leader, one, two) == {"leader#0": [("one", near), ("two", near)]}
+    assert folded(two, leader, one) == {"two#0": [("leader", near), ("one", near)]}
+    assert deduplicate([leader, one])[0][1][0].similarity is None
+
+
+def test_folding_does_not_chain() -> None:
+    first = hit("first", near_duplicate_group="g1", content_hash="1")
+    middle = hit("middle", near_duplicate_group="g1", content_hash="2")
+    last = hit("last", near_duplicate_group="g2", content_hash="2")
+    assert folded(first, middle, last) == {"first#0": [("middle", Why.NEAR_DUPLICATE)], "last#0": []}
+
+
+def test_passages_of_one_document_stay_apart_while_its_copies_fold_once() -> None:
+    passages = [hit("a", 0, content_hash="h"), hit("a", 1, content_hash="h")]
+    copies = [hit("b", 0, content_hash="h"), hit("b", 1, content_hash="h")]
+    assert folded(*passages, *copies) == {"a#0": [("b", Why.EXACT_COPY)], "a#1": []}
+
+
+RANKED = [hit("other", score=3.0), hit("right", score=2.9), hit("last", score=1.0)]
+BY_VECTORS = [hit("other", score=0.9), hit("last", score=0.5)]
+
+
+def order(method: str, whole: tuple[str, ...]) -> list[str]:
+    found = {**branch_results(vector=BY_VECTORS, hyde=BY_VECTORS), "bm25": _naming(whole)}
+    return ids(fuse_question(plan(method=method), found, 0, request("2.10.1")))
+
+
+def _naming(whole: tuple[str, ...]) -> BranchResult:
+    branch_result = answered("bm25", *RANKED)
+    return replace(branch_result, rankings=(replace(branch_result.rankings[0], whole=whole),))
+
+
+@pytest.mark.parametrize("method", ["rrf", "rrf-grouped", "tm2c2"])
+def test_the_document_with_the_identifier_stands_above_those_that_every_branch_prefers(method: str) -> None:
+    assert order(method, ())[0] == "other"
+    assert order(method, ("right#0",))[0] == "right"
+
+
+@pytest.mark.parametrize("method", ["paper", "elastic", "weaviate-relative"])
+def test_methods_that_rank_as_another_system_does_keep_their_order(method: str) -> None:
+    assert order(method, ("right#0",)) == order(method, ())
+
+
+def test_its_weight_rises_by_the_weights_of_all_branches_and_other_scores_stay() -> None:
+    found = {**branch_results(vector=BY_VECTORS, hyde=BY_VECTORS), "bm25": _naming(("right#0",))}
+    hits = {one.document_id: one for one in fuse_question(plan(), found, 0, request("2.10.1")).hits}
+    # .3 of BM25, and .3 + .4 + .3 of all.
+    assert hits["right"].branches["bm25"].weight == pytest.approx(1.3)
+    assert hits["right"].score == pytest.approx(1.3 / 62)
+    assert hits["other"].score == pytest.approx((0.3 + 0.4 + 0.3) / 61)
+
+
+def test_of_several_such_documents_the_better_one_is_first_also_by_passage() -> None:
+    assert order("rrf", ("right#0", "last#0"))[:2] == ["last", "right"]
+    asked = Request(questions=("2.10.1",), request_id="r1", fuse_by="passage")
+    branch_result = replace(answered("bm25", *RANKED), rankings=(_naming(("right#0",)).rankings[0],))
+    by_passage = fuse_question(plan([branch("bm25"), branch("vector")]), {"bm25": branch_result}, 0, asked)
+    assert ids(by_passage)[0] == "right"

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from fusion.branch_results import BranchAnswers
 from fusion.fused_hits import FusedQuestion
-from fusion.interleaving import Slot, coins_of, fused_question, missing_scores, team_draft
+from fusion.interleaving import coins_of, fused_question, missing_scores, team_draft
 from models.branch_result import BranchResult
 from models.plan import FusionPlan, Plan
 from tasks.wiring.pipeline import BUILT_IN
@@ -82,15 +82,6 @@ def test_over_all_coins_a_reader_who_clicks_by_place_alone_favours_neither_team(
             by_place[place, team] += 1
     for place in range(5):
         assert by_place[place, "A"] == by_place[place, "B"]
-
-
-@given(RANKINGS, RANKINGS, st.lists(st.integers(0, 1), min_size=8, max_size=8))
-def test_exchanged_rankings_and_coins_give_the_same_page_for_the_other_team(
-    a: list[str], b: list[str], coins: list[int]
-) -> None:
-    other = {"A": "B", "B": "A", None: None}
-    mirrored = drafted(b, a, [1 - coin for coin in coins])
-    assert drafted(a, b, coins) == [(document, other[team]) for document, team in mirrored]
 
 
 def test_the_coins_of_a_request_are_always_the_same_and_fall_on_both_sides_alike() -> None:
@@ -173,7 +164,3 @@ def test_scores_are_asked_for_once_for_both_sides() -> None:
     assert missing_scores(BranchAnswers(request(), alone, LISTS), 0, BUILT_IN.method) == {"vector": []}
     with_b = alone.model_copy(update={"rival": completing})
     assert missing_scores(BranchAnswers(request(), with_b, LISTS), 0, BUILT_IN.method) == both
-
-
-def test_slots_name_the_ranking_they_come_from() -> None:
-    assert list(team_draft([{"x"}], [{"y"}], BOTH)) == [Slot(0, 0, "A"), Slot(1, 0, "B")]

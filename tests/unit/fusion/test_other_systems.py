@@ -3,6 +3,8 @@
 `ranx.json` has what ranx 0.3.21 gave for three examples: the package itself installs 675 MB, numba among them.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.candidates import fuse_rankings
+from fusion.methods import COMB_MNZ, z_score_values
+from models.declarations.fusion_method import BranchRanking
 from tasks.wiring.pipeline import BUILT_IN
 from tests.unit.fusion.builders import branch, branch_results, fuse_question, hit, plan, request, scored
 
@@ -119,6 +123,15 @@ def test_late_fusion_counts_branches_and_divides_by_the_weights_of_what_found_th
     assert fused(**six) == pytest.approx(0.4 * 2)
 
 
+@pytest.mark.parametrize(("meaning", "words", "expected"), [(0.9, 0.88, 0.661), (0.8, 0.8, 0.588)])
+def test_late_fusion_gives_the_scores_of_its_two_known_examples(
+    meaning: float, words: float, expected: float
+) -> None:
+    given = scored("vector", {"x": meaning}, weight=0.4), scored("bm25", {"x": words}, weight=0.4)
+    (one,) = fuse_rankings(given, BUILT_IN.method("late-fusion"), 60)
+    assert one.score == pytest.approx(expected, abs=5e-4)
+
+
 @pytest.mark.parametrize(
     ("scores", "values"),
     [(None, [1.0, 0.88, 0.0]), ("bm25", [1.0, 0.88 / 20, 0.0]), ("rank", [1.0, 1 / 2, 1 / 3])],
@@ -160,3 +173,28 @@ def test_a_plan_tells_the_kind_of_a_branch_and_its_half(method: str, score: floa
         plan([words], method=method), branch_results(words=[hit("a", score=10.0)]), 0, request()
     )
     assert fused.hits[0].score == pytest.approx(score)
+
+
+BY_WORDS = scored("bm25", {"a": 10.0, "b": 5.0, "c": 0.0}, weight=0.5)
+BY_VECTORS = scored("vector", {"b": 0.9, "a": 0.5}, weight=2.0)
+
+
+def comb_mnz(rankings: Sequence[BranchRanking]) -> dict[str, float]:
+    return {one.hit.document_id: one.score for one in fuse_rankings(rankings, COMB_MNZ, 60)}
+
+
+def test_comb_mnz_counts_the_last_hit_too_but_neither_silent_branches_nor_completed_scores() -> None:
+    """Its normalised score is 0, and it was still found."""
+    silent = scored("silent", {"a": 1.0, "b": 0.5}, weight=0.0)
+    completed = scored("hyde", {"b": 0.8, "a": 0.2}, found=1)
+    scores = comb_mnz([BY_WORDS, BY_VECTORS, silent, completed])
+    assert scores["a"] == pytest.approx(2 * (0.5 * 1.0 + 0.0 + 0.0))
+    assert scores["b"] == pytest.approx(3 * (0.5 * 0.5 + 2.0 * 1.0 + 1.0))
+
+
+def test_standard_scores_are_counted_from_the_last_hit() -> None:
+    scores = [10.0, 5.0, 0.0]
+    standard = [(score - mean(scores)) / stdev(scores) for score in scores]
+    assert z_score_values(scores) == pytest.approx([one - standard[-1] for one in standard])
+    assert z_score_values([3.0, 3.0]) == [1.0, 1.0]
+    assert z_score_values([]) == []

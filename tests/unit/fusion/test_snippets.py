@@ -1,3 +1,7 @@
+"""The part of a passage that answers the question, and the words of the question in title and text."""
+
+from __future__ import annotations
+
 import re
 import unicodedata
 
@@ -6,9 +10,10 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from fusion.question_terms import QuestionTerms, tokens
-from fusion.snippets import ELLIPSIS, MAX_TEXT_CHARS, Snippet, best_snippet
-from models.identifiers import forms, wholes
-from models.readable_text import readable
+from fusion.snippets import ELLIPSIS, MAX_TEXT_CHARS, MOST_MATCHES, Snippet, best_snippet, matches_of
+from models.documents import PassageText
+from models.texts.identifiers import forms, wholes
+from models.texts.readable_text import readable
 
 FILLER = "Nothing of interest stands in this sentence. " * 8
 LEASE = "The notice period of a lease is three months. "
@@ -90,11 +95,6 @@ def test_words_with_only_a_similar_spelling_do_not_match(word: str, other: str) 
 def test_stop_words_match_only_if_the_question_has_no_other_words() -> None:
     assert highlighted(snippet("What is the lease?", "what is the lease")) == ["lease"]
     assert highlighted(snippet("To be or not.", "to be")) == ["To", "be"]
-
-
-def test_chinese_and_japanese_match_by_pairs_of_characters() -> None:
-    filler = "这是一个句子。" * 30
-    assert highlighted(snippet(f"{filler}租赁合同的通知期为三个月。{filler}", "通知期", 60)) == ["通知期"]
 
 
 def test_a_hindi_word_is_not_cut_at_its_vowel_signs() -> None:
@@ -216,3 +216,60 @@ def test_the_search_by_word_beginnings_finds_the_same_as_reading_every_word(text
     terms = QuestionTerms(question)
     read = [(term, start, end) for stem, start, end in tokens(text) if (term := terms.term_of(stem))]
     assert terms.matches(text) == read
+
+
+def words(question: str, title: str, text: str) -> list[tuple[str, str]]:
+    passage = PassageText("a#0", "a", title, "", text, {})
+    fields = {"title": title, "text": text}
+    return [
+        (one["field"], fields[one["field"]][one["start"] : one["end"]])
+        for one in matches_of(passage, QuestionTerms(question))
+    ]
+
+
+def test_words_with_the_stem_of_a_word_of_the_question_are_found_in_title_and_text() -> None:
+    assert words("the notice of tenants", "Notices", "🏠 A TENANT gives nótice.") == [
+        ("title", "Notices"),
+        ("text", "TENANT"),
+        ("text", "nótice"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "marked"),
+    [
+        ("AB123/4", "Part AB-123/4.", ["AB-123/4"]),
+        ("AB 123 4", "Part AB-123/4.", ["AB-123/4"]),
+        ("1299", "It costs $1,299.00.", ["1,299.00"]),
+        ("C++", "C and C++.", ["C", "C++"]),
+        ("user name", "Call getUserName().", ["User", "Name"]),
+        ("electromagnetic", "electro-\nmagnetic waves", ["electro-\nmagnetic"]),
+        ("deposit", "The **D**eposit.", ["D**eposit"]),
+        ("deposit", "The <b>D</b>eposit.", ["D</b>eposit"]),
+        ("München", "in M&uuml;nchen", ["M&uuml;nchen"]),
+        ("café", "caf&eacute; au lait", ["caf&eacute;"]),
+        ("password", "a pass\u200bword", ["pass\u200bword"]),
+        ("surcharge", "a surcharge¹", ["surcharge"]),
+        ("istanbul", "İstanbul", ["İstanbul"]),
+        ("שלום", "שָׁלוֹם", ["שָׁלוֹם"]),
+        ("检", "全文检索", ["检"]),
+        ("检索", "检\n索", ["检\n索"]),
+        ("通知期間", "解約の通知期間は三か月", ["通知期間"]),  # pairs that overlap are one match
+        ("दिल", "दिल्ली", []),
+        ("ไทย", "ภาษาไทยง่าย", ["ไทย"]),
+    ],
+)
+def test_the_highlighter_reads_words_as_the_search_does(question: str, text: str, marked: list[str]) -> None:
+    assert [word for _, word in words(question, "", text)] == marked
+
+
+def test_a_field_has_a_limited_number_of_matches() -> None:
+    assert len(words("tea", "tea", "tea " * (MOST_MATCHES + 50))) == MOST_MATCHES + 1
+
+
+@given(st.text(max_size=30), st.text(max_size=60))
+def test_matches_ascend_and_lie_inside_their_field(question: str, text: str) -> None:
+    found = matches_of(PassageText("a#0", "a", "", "", text, {}), QuestionTerms(question))
+    ends = [at for one in found for at in (one["start"], one["end"])]
+    assert ends == sorted(ends)
+    assert all(0 <= one["start"] < one["end"] <= len(text) for one in found)

@@ -1,3 +1,5 @@
+"""The embedder `onnx`, and the products of its graph in int8."""
+
 from __future__ import annotations
 
 import json
@@ -6,12 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from inference.embedders import OnnxEmbedder
+from inference.onnx.graph import CONTRIB, OPSET, BertGraph, Builder
+from inference.onnx.models import bert_session
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDeclaration
+from models.onnx_messages import FLOAT, model, port, tensor
 from tests.contracts.embedder import MODEL, PASSAGES, EmbedderContract
 from tests.support.models.reference_bert import reference_vectors
-from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
+from tests.support.models.tiny_bert import TEXTS, WIDTH, write_tiny_bert
 
 
 def assert_reference(folder: Path) -> None:
@@ -77,9 +83,6 @@ def test_damaged_weights_are_a_missing_model_and_repaired_ones_load(tmp_path: Pa
             embedder.warm()
     weights.write_bytes(whole)
     embedder.warm()
-
-
-def test_weights_without_a_layer_are_a_missing_model(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path, num_hidden_layers=3)
     with pytest.raises(ModelMissing, match=r"encoder\.layer\.2"):
         OnnxEmbedder(str(tmp_path), threads=1).warm()
@@ -101,35 +104,90 @@ def test_an_unknown_precision_or_device_is_refused_with_the_known_ones() -> None
         OnnxEmbedder(MODEL, threads=1, device="mps")
 
 
+FIXED = "4a8af48adf31d88bd76200e796386d52"
+FIXED_WITH_PROMPTS = "9ce235790cff7753f3f7666d2aa3a041"
+"""Fingerprints that indexes were built with: they must never change."""
+
+
 def fingerprint(folder: Path, *, threads: int = 1, **settings: Any) -> str:
     return OnnxEmbedder(str(folder), threads=threads, **settings).fingerprint
 
 
-@pytest.fixture
-def first(tmp_path: Path) -> str:
+def test_fingerprints_of_existing_indexes_stay(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path)
-    return fingerprint(tmp_path)
+    assert fingerprint(tmp_path) == FIXED
+    same: dict[str, Any] = {"question_prompt": "", "passage_prompt": "", "dimensions": WIDTH}
+    assert fingerprint(tmp_path, **same) == FIXED
+    declared: dict[str, Any] = {"question_prompt": "query: ", "passage_prompt": "passage: "}
+    assert fingerprint(tmp_path, **declared) == FIXED_WITH_PROMPTS
+    write_tiny_bert(tmp_path, prompts={"query": "query: ", "passage": "passage: "})
+    assert fingerprint(tmp_path) == FIXED_WITH_PROMPTS
 
 
-DECLARED: list[dict[str, Any]] = [{"pooling": "cls"}, {"hidden_act": "relu"}, {"num_attention_heads": 2}]
+@pytest.mark.parametrize(
+    ("model", "use"),
+    [
+        ({"pooling": "cls"}, {}),
+        ({"hidden_act": "relu"}, {}),
+        ({"num_attention_heads": 2}, {}),
+        ({"prompts": {"query": "a "}}, {}),
+        ({"dtype": np.float16}, {}),
+        ({}, {"max_pieces": 5}),
+        ({}, {"precision": "int8"}),
+        ({}, {"question_prompt": "a "}),
+        ({}, {"passage_prompt": "a "}),
+        ({}, {"dimensions": 8}),
+    ],
+)
+def test_another_model_or_another_use_of_it_has_another_fingerprint(
+    tmp_path: Path, model: dict[str, Any], use: dict[str, Any]
+) -> None:
+    write_tiny_bert(tmp_path, **model)
+    assert fingerprint(tmp_path, **use) != FIXED
 
 
-@pytest.mark.parametrize("change", [*DECLARED, {"prompts": {"query": "a "}}, {"dtype": np.float16}])
-def test_another_model_has_another_fingerprint(tmp_path: Path, first: str, change: dict[str, Any]) -> None:
-    write_tiny_bert(tmp_path, **change)
-    assert fingerprint(tmp_path) != first
-
-
-def test_a_different_use_of_the_model_has_another_fingerprint(tmp_path: Path, first: str) -> None:
-    assert len({first, fingerprint(tmp_path, max_pieces=5), fingerprint(tmp_path, precision="int8")}) == 3
-
-
-def test_what_has_no_effect_on_vectors_does_not_change_the_fingerprint(tmp_path: Path, first: str) -> None:
-    folder = tmp_path / "elsewhere"
-    folder.mkdir()
+def test_what_has_no_effect_on_vectors_does_not_change_the_fingerprint(tmp_path: Path) -> None:
+    folder = tmp_path
     write_tiny_bert(folder, modules=(), _name_or_path="elsewhere", hidden_dropout_prob=0.3)
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     numbers = {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
     padding = {"strategy": "BatchLongest", "direction": "Right", **numbers}
     (folder / "tokenizer.json").write_text(json.dumps({**tokenizer, "padding": padding}, indent=1))
-    assert fingerprint(folder, threads=2) == first
+    assert fingerprint(folder, threads=2) == FIXED
+
+
+Rows = NDArray[np.float32]
+
+
+def product(x: Rows, matrix: Rows) -> Rows:
+    build = Builder("int8")
+    build.op("Identity", [build.product("x", "matrix", matrix)], output="y")
+    promised = [tensor(name, value, has_data=False) for name, value in build.weights.items()]
+    ports = [port("x", FLOAT, ["rows", "width"])], port("y", FLOAT, ["rows", "columns"])
+    file = model(build.nodes, [*build.constants.values(), *promised], *ports, {"": OPSET, CONTRIB: 1})
+    y: Rows = bert_session(BertGraph(file, build.weights), Path("y"), 1, "cpu").run(None, {"x": x})[0]
+    return y
+
+
+def rows(*scales: float, seed: int = 1) -> Rows:
+    random = np.random.default_rng(seed).standard_normal((len(scales), 384)).astype(np.float32)
+    return random * np.array(scales, np.float32)[:, None]
+
+
+def test_a_product_depends_on_no_other_row() -> None:
+    matrix, x = rows(*[1] * 8, seed=2).T.copy(), rows(1e-3, 1, 1e3)
+    together = product(x, matrix)
+    assert np.array_equal(together, np.concatenate([product(row[None], matrix) for row in x]))
+    errors = np.linalg.norm(together - x @ matrix, axis=1) / np.linalg.norm(x @ matrix, axis=1)
+    assert errors.max() < 0.03, "small rows are as exact as large ones"
+
+
+def test_the_largest_integers_overflow_on_no_processor() -> None:
+    ones = np.ones((1, 384), np.float32)
+    for sign in (1, -1):
+        assert np.allclose(product(ones, sign * ones.T), sign * 384)
+
+
+def test_a_row_or_a_column_of_zeros_has_the_product_0() -> None:
+    assert not product(rows(0, 0), rows(1, 1).T.copy()).any()
+    assert not product(rows(1, 1), rows(0, 0).T.copy()).any()

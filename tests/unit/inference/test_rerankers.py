@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +19,9 @@ import pytest
 from inference.backends import load_reranker
 from inference.rerankers import OnnxReranker
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDeclaration
+from tests.support.models.model_hub import NAME, ModelHub
 from tests.support.models.tiny_cross_encoder import PAIRS, write_tiny_cross_encoder
+from tests.support.new_process import printed
 from tests.support.servers.services import need
 
 LIMIT_S = 20.0
@@ -138,7 +141,7 @@ BROKEN: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.parametrize("backend", LOCAL)
+@pytest.mark.parametrize("backend", ["onnx", pytest.param("sentence_transformers", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("broken", BROKEN)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_wrong_files_are_a_missing_model_and_repaired_ones_load(
@@ -165,6 +168,7 @@ def test_wrong_files_are_a_missing_model_and_repaired_ones_load(
     assert reranker.fingerprint == whole.fingerprint
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_pytorch_refuses_missing_weights_and_a_device_that_this_machine_does_not_have(tmp_path: Path) -> None:
     need("torch", "`make torch` installs it")
@@ -228,3 +232,52 @@ def test_without_pytorch_one_sentence_says_what_installs_it(
     with pytest.raises(ModelMissing, match="make torch"):
         reranker.warm()
     assert reranker.fingerprint == load_reranker(str(tmp_path), backend="onnx", threads=1).fingerprint
+
+
+# Of a reranker on the hub: only `fetch` contacts the hub, whose library reads its address when it is imported.
+
+BEGIN = f"""
+from inference.rerankers import OnnxReranker
+from models.errors import ModelMissing
+reranker = OnnxReranker({NAME!r}, threads=1)
+def complaint(action):
+    try:
+        action()
+    except ModelMissing as error:
+        print(error)
+"""
+
+
+def in_new_process(program: str, home: Path, endpoint: str) -> list[str]:
+    return printed(BEGIN + program, HF_HOME=str(home), HF_ENDPOINT=endpoint)
+
+
+@pytest.mark.slow
+def test_fingerprint_and_warm_never_contact_the_hub(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        program = "complaint(lambda: reranker.fingerprint)\ncomplaint(reranker.warm)"
+        complaints = in_new_process(program, tmp_path, endpoint)
+        silent.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+    why = f"no model {NAME}: neither a folder nor downloaded from the Hugging Face hub yet"
+    assert [line.partition(";")[0] for line in complaints] == [why] * 2
+
+
+@pytest.mark.slow
+def test_a_downloaded_reranker_is_found_without_the_hub(tmp_path: Path) -> None:
+    folder = write_tiny_cross_encoder(tmp_path / "model")
+    with ModelHub(folder) as hub:
+        in_new_process("reranker.fetch()", tmp_path / "home", hub.origin)
+    program = "reranker.fetch(); reranker.warm(); print(reranker.fingerprint)"
+    # The hub is stopped; with the files on this machine it is not needed.
+    marks = in_new_process(program, tmp_path / "home", hub.origin)
+    assert marks == [OnnxReranker(str(folder), threads=1).fingerprint]
+
+
+@pytest.mark.slow
+def test_a_malformed_answer_of_the_hub_is_a_missing_model(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with ModelHub(tmp_path / "empty") as hub:
+        assert in_new_process("complaint(reranker.fetch)", tmp_path / "home", hub.origin + "/elsewhere")

@@ -1,3 +1,5 @@
+"""What a model's folder says, what a known model gets where its folder says nothing, and its word pieces."""
+
 from __future__ import annotations
 
 import json
@@ -7,11 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from inference.embedders import OnnxEmbedder, SentenceTransformersEmbedder
+from inference.known_models import known_prompts
+from inference.onnx.word_pieces import WordPieces, batches_by_length, padded, whole_characters
 from inference.sentence_model import read_sentence_model
 from inference.vectors import POOLINGS, pool
-from models.errors import ModelMissing
-from tests.support.models.tiny_bert import write_tiny_bert
+from models.errors import ModelMissing, NotConfigured, WrongDeclaration
+from tests.support.models.reference_bert import reference_vectors
+from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 
 
 def test_a_folder_is_read_with_its_pooling_dimension_and_length(tmp_path: Path) -> None:
@@ -111,3 +119,105 @@ def test_each_pooling_gives_the_values_computed_by_hand_and_ignores_padding(pool
 
 def test_combined_poolings_are_concatenated_in_their_order() -> None:
     assert pool(TOKENS, MASK, "max+cls").tolist() == [[6, 4, 1, 4], [5, -1, 3, -1]]
+
+
+BGE = ("Represent this sentence for searching relevant passages: ", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "prompts"),
+    [
+        ("BAAI/bge-small-en-v1.5", BGE),
+        ("Xenova/bge-small-en-v1.5", BGE),
+        ("/models/bge-small-en-v1.5/", BGE),
+        ("bge-small-en-v1.5", BGE),
+        ("/models/e5-small-v2", ("query: ", "passage: ")),
+        ("/models/gte-small", (None, None)),
+        ("/models/bge-small-en-v1.5/finetuned", (None, None)),
+        ("/models/my-bge-small-en-v1.5", (None, None)),
+        ("", (None, None)),
+    ],
+)
+def test_the_last_part_of_a_name_tells_the_prompts(name: str, prompts: tuple[str | None, str | None]) -> None:
+    assert known_prompts(name) == prompts
+
+
+@pytest.mark.parametrize(
+    ("name", "pooling"),
+    [("bge-small-en-v1.5", "cls"), ("e5-small-v2", "mean"), ("a-model-of-ours", "mean")],
+)
+def test_a_folder_that_does_not_state_its_pooling_has_that_of_its_model(
+    tmp_path: Path, name: str, pooling: str
+) -> None:
+    folder, stated = tmp_path / name, tmp_path / "stated"
+    for each in (folder, stated):
+        each.mkdir()
+        write_tiny_bert(each, pooling="max")
+    assert OnnxEmbedder(str(folder), threads=1).model.pooling == "max", "as the folder states"
+    write_tiny_bert(stated, pooling=pooling)
+    (folder / "modules.json").unlink()
+    embedder = OnnxEmbedder(str(folder), threads=1)
+    expected = reference_vectors(stated, embedder.pieces.read(TEXTS))
+    assert np.abs(embedder.embed_passages(TEXTS) - expected).max() < 1e-5
+
+
+def test_sentence_transformers_refuses_a_folder_whose_tokens_it_would_pool_in_another_way(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "bge-small-en-v1.5"
+    folder.mkdir()
+    write_tiny_bert(folder)
+    (folder / "modules.json").unlink()
+    with pytest.raises(NotConfigured, match=r"has no modules\.json.*the pooling of .* is 'cls'"):
+        _ = SentenceTransformersEmbedder(str(folder), threads=1).fingerprint
+
+
+@given(st.lists(st.integers(1, 300)), st.integers(1, 1_000))
+def test_batches_hold_every_text_once_and_no_more_tokens_than_allowed(lengths: list[int], limit: int) -> None:
+    batches = batches_by_length(lengths, max_tokens=limit)
+    assert sorted(at for batch in batches for at in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(lengths[at] for at in batch) <= limit
+
+
+def test_texts_of_equal_length_share_a_batch_and_padding_is_masked() -> None:
+    assert batches_by_length([2, 9, 2, 9], max_tokens=18) == [[1, 3], [0, 2]]
+    ids, mask = padded([[7], [5, 6]])
+    assert ids.tolist() == [[7, 0], [5, 6]]
+    assert mask.tolist() == [[1, 0], [1, 1]]
+
+
+def test_a_text_is_read_with_its_special_tokens_and_cut_at_the_limit(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path)
+    pieces = WordPieces(read_sentence_model(tmp_path), max_pieces=2)
+    # [CLS] 2, [SEP] 3, "a" 4, "text" 6, "word" 7.
+    assert pieces.read(["a text word"]) == [[2, 4, 6, 3]]
+    assert pieces.read(["", "word"]) == [[2, 3], [2, 7, 3]]
+    assert pieces.count("a text word") == 3
+    assert whole_characters("a\ud800b 漢🙂\0") == "a?b 漢🙂\0"
+
+
+def test_texts_are_lowercased_if_the_model_says_so(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path)
+    tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
+    (tmp_path / "tokenizer.json").write_text(json.dumps({**tokenizer, "normalizer": None}))
+    assert WordPieces(read_sentence_model(tmp_path)).read(["WORD"]) == [[2, 1, 3]]
+    (tmp_path / "sentence_bert_config.json").write_text('{"do_lower_case": true}')
+    assert WordPieces(read_sentence_model(tmp_path)).read(["WORD"]) == [[2, 7, 3]]
+
+
+def test_a_limit_that_the_model_does_not_have_is_refused(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path)
+    for wanted in (0, -1, 39):
+        with pytest.raises(WrongDeclaration, match="reads 1 to 38 word pieces"):
+            WordPieces(read_sentence_model(tmp_path), max_pieces=wanted)
+
+
+@pytest.mark.parametrize("content", [None, "", "{}"])
+def test_a_missing_or_damaged_tokenizer_is_a_missing_model(tmp_path: Path, content: str | None) -> None:
+    write_tiny_bert(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    if content is not None:
+        (tmp_path / "tokenizer.json").write_text(content)
+    with pytest.raises(ModelMissing, match=r"tokenizer\.json"):
+        WordPieces(read_sentence_model(tmp_path))

@@ -11,7 +11,7 @@ from inference.embedders import OnnxEmbedder, SentenceTransformersEmbedder, Text
 from models.documents import Matrix
 from models.errors import ModelMissing, WrongDeclaration
 from tests.contracts.embedder import MODEL, ODD_TEXTS, PASSAGES, EmbedderContract
-from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
+from tests.support.models.tiny_bert import TEXTS, WIDTH, write_tiny_bert
 from tests.support.servers.services import need
 
 
@@ -53,16 +53,18 @@ def test_other_shapes_agree_too(tmp_path: Path, model_type: str, pooling: str) -
 
 
 def test_without_pytorch_one_sentence_says_what_installs_it_and_limits_and_fingerprint_are_known(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    embedder = SentenceTransformersEmbedder(MODEL, threads=1)
+    write_tiny_bert(tmp_path)
+    folder = str(tmp_path)
+    embedder = SentenceTransformersEmbedder(folder, threads=1)
     with pytest.raises(ModelMissing, match="make torch"):
         embedder.warm()
-    assert (embedder.dimension, embedder.max_pieces, embedder.count_pieces("a word")) == (384, 254, 2)
+    assert (embedder.dimension, embedder.max_pieces, embedder.count_pieces("a word")) == (WIDTH, 14, 2)
     for pieces in (None, 10):
-        embedder = SentenceTransformersEmbedder(MODEL, threads=1, max_pieces=pieces)
-        assert embedder.fingerprint == OnnxEmbedder(MODEL, threads=1, max_pieces=pieces).fingerprint
+        embedder = SentenceTransformersEmbedder(folder, threads=1, max_pieces=pieces)
+        assert embedder.fingerprint == OnnxEmbedder(folder, threads=1, max_pieces=pieces).fingerprint
 
 
 def test_int8_is_refused_and_the_message_names_the_embedder_that_supports_it() -> None:

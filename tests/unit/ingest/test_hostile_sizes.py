@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ingest.headings import MAX_HEADINGS, PARSED_LINES, headings_of
+from ingest import headings
+from ingest.headings import headings_of
 from ingest.raw_documents import RawDocument
 from ingest.split import Splitter
 
@@ -40,22 +41,29 @@ def counted_characters(text: str) -> int:
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_splitting_four_times_the_text_takes_at_most_five_times_the_work(kind: str) -> None:
-    once, four_times = (counted_characters(HOSTILE[kind](lines)) for lines in (2_400, 9_600))
+    once, four_times = (counted_characters(HOSTILE[kind](lines)) for lines in (600, 2_400))
     assert four_times <= 5 * once
 
 
-def test_a_text_of_very_many_lines_keeps_its_headings_outside_of_code() -> None:
-    text = "# One #\n```\n# no\n```\n## *Two*\n" + "a\u2028# no\n" * PARSED_LINES + "# C#"
-    headings = headings_of(text)
-    assert [(heading.level, heading.text) for heading in headings] == [(1, "One"), (2, "Two"), (1, "C#")]
-    assert [text[heading.start : heading.end] for heading in headings] == [
+def test_a_text_of_very_many_lines_keeps_its_headings_outside_of_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(headings, "PARSED_LINES", 10)
+    text = "# One #\n```\n# no\n```\n## *Two*\n" + "a\u2028# no\n" * 10 + "# C#"
+    found = headings_of(text)
+    assert [(heading.level, heading.text) for heading in found] == [(1, "One"), (2, "Two"), (1, "C#")]
+    assert [text[heading.start : heading.end] for heading in found] == [
         "# One #\n",
         "## *Two*\n",
         "# C#",
     ]
 
 
-@pytest.mark.parametrize("lines", [MAX_HEADINGS + 1, 2 * PARSED_LINES])
-def test_a_text_with_more_headings_than_a_reader_would_use_has_no_sections(lines: int) -> None:
-    assert headings_of("# h\n" * lines) == []
-    assert len(headings_of("# h\n" * MAX_HEADINGS)) == MAX_HEADINGS
+@pytest.mark.parametrize("parsed_lines", [20, 2_000], ids=["scanned", "parsed"])
+def test_a_text_with_more_headings_than_a_reader_would_use_has_no_sections(
+    monkeypatch: pytest.MonkeyPatch, parsed_lines: int
+) -> None:
+    monkeypatch.setattr(headings, "MAX_HEADINGS", 100)
+    monkeypatch.setattr(headings, "PARSED_LINES", parsed_lines)
+    assert headings_of("# h\n" * 101) == []
+    assert len(headings_of("# h\n" * 100)) == 100

@@ -11,9 +11,10 @@ import pytest
 
 import ingest.read
 from ingest.parser_process import ParserProcess
-from ingest.raw_documents import RawDocument, Skipped
-from ingest.read import estimated_documents, read_documents
+from ingest.raw_documents import Skipped
+from ingest.read import estimated_documents
 from models.not_indexed import NotIndexed
+from tests.support.reading import read_all
 
 SECRET = "root:$6$the password"
 
@@ -34,9 +35,8 @@ def docs(tmp_path: Path) -> Path:
 
 def read(*paths: Path, follows_links: bool = False) -> tuple[dict[str, str], list[Skipped]]:
     """Texts by document id, and what was skipped."""
-    items = list(read_documents(paths, source="s", follows_links=follows_links))
-    texts = {item.document_id: item.text for item in items if isinstance(item, RawDocument)}
-    return texts, [item for item in items if isinstance(item, Skipped)]
+    documents, skipped = read_all(*paths, follows_links=follows_links)
+    return {document.document_id: document.text for document in documents}, skipped
 
 
 PLAIN = {"s/a/one.txt": "one", "s/two.txt": "two"}

@@ -15,13 +15,13 @@ from sqlalchemy.pool import NullPool
 from docs.evidence.near_duplicates import EDITS, recognised
 from docs.evidence.other_statements import COPIES, OTHERS, folded
 from ingest.near_duplicates import PERMUTATIONS, NearDuplicates, are_copies, signature, similarities
-from models.document_tables import (
+from models.documents import Signature
+from models.tables.documents import (
     band_table,
     group_table,
     member_table,
     near_duplicates_metadata,
 )
-from models.documents import Signature
 from search import near_duplicate_rows
 from search.near_duplicate_rows import NearDuplicateRows
 from tests.support.new_process import printed
@@ -153,31 +153,30 @@ LONG = words(0, 60) + ". " + words(60, 120) + "."
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "after", "group"),
     [
-        ("costs 1,200", "costs 1,300"),
-        ("within four weeks", "within six weeks"),
-        ("is allowed", "is not allowed"),
-        ("was allowed", "wasn't allowed"),
-        ("es erlaubt", "es nicht erlaubt"),
-        ("платит", "не платит"),
-        ("by Anna Keller", "by Jonas Brandt"),
-        ("5 kg", "5 mg"),
-        ("on 3 May", "on 3 June"),
-        ("module foo of foo", "module bar of bar"),
-        ("one two red", "three lovely blue shoes"),
+        ("costs 1,200", "costs 1,300", None),
+        ("costs 1,200", "costs 1200", "a"),
+        ("within four weeks", "within six weeks", None),
+        ("is allowed", "is not allowed", None),
+        ("was allowed", "wasn't allowed", None),
+        ("es erlaubt", "es nicht erlaubt", None),
+        ("платит", "не платит", None),
+        ("by Anna Keller", "by Jonas Brandt", None),
+        ("5 kg", "5 mg", None),
+        ("on 3 May", "on 3 June", None),
+        ("module foo of foo", "module bar of bar", None),
+        ("one two red", "three lovely blue shoes", None),
+        ("is a pretty place", "is a lovely place", "a"),
     ],
 )
-def test_one_changed_statement_in_a_long_text_keeps_it_apart(kept: Kept, before: str, after: str) -> None:
+def test_one_changed_statement_in_a_long_text_keeps_it_apart_and_another_word_does_not(
+    kept: Kept, before: str, after: str, group: str | None
+) -> None:
     first, last = LONG.split(". ")
     assert kept.assign("a", f"{first} {before} xq. {last}") is None
-    assert kept.assign("b", f"{first} {after} xq. {last}") is None
+    assert kept.assign("b", f"{first} {after} xq. {last}") == group
     assert kept.assign("c", f"{last} {first} {before} xq.") == "a"
-
-
-def test_a_changed_word_in_a_long_text_that_is_no_such_statement_does_not_matter(kept: Kept) -> None:
-    assert kept.assign("a", LONG) is None
-    assert kept.assign("b", LONG.replace(" xbc ", " xbcd ")) == "a"
 
 
 def test_the_same_text_under_another_title_is_another_document(kept: Kept) -> None:
@@ -188,11 +187,6 @@ def test_the_same_text_under_another_title_is_another_document(kept: Kept) -> No
     assert assign("rmdir", "os.rmdir — Python") is None
     assert assign("copy", "Copy of os.rmdir – Python") == "rmdir"
     assert assign("untitled", "") == "mkfifo"
-
-
-def test_digits_of_one_number_may_be_separated(kept: Kept) -> None:
-    assert kept.assign("a", f"{LONG} It costs 1,200 euros.") is None
-    assert kept.assign("b", f"{LONG} It costs 1200 euros.") == "a"
 
 
 def test_a_form_of_nothing_but_blanks_has_a_signature() -> None:
@@ -247,14 +241,14 @@ def test_a_group_ends_with_its_last_member(kept: Kept) -> None:
     assert kept.assign("d", words(0, 200)) is None
 
 
-@pytest.mark.parametrize("size", [7, 100])
+@pytest.mark.parametrize("size", [7, 40])
 def test_a_batch_is_grouped_like_single_documents(tmp_path: Path, size: int) -> None:
-    # 100 documents of 8 texts, each with a few words changed; some of them come again with another text.
+    # 40 documents of 5 texts, each with a few words changed; some of them come again with another text.
     url = f"sqlite:///{tmp_path}/groups.db"
     chance = random.Random(7)
     handed_in = [
-        (f"d{chance.randrange(70)}", words(1000 * kind, 1000 * kind + 150 + chance.randrange(10)))
-        for kind in (chance.randrange(8) for _ in range(100))
+        (f"d{chance.randrange(28)}", words(1000 * kind, 1000 * kind + 150 + chance.randrange(10)))
+        for kind in (chance.randrange(5) for _ in range(40))
     ]
     alone, together = Kept(url, namespace_id=1), Kept(url, namespace_id=2)
     for first in range(0, len(handed_in), size):
@@ -267,8 +261,8 @@ def test_a_batch_is_grouped_like_single_documents(tmp_path: Path, size: int) -> 
         together.groups.forget(gone)
     half = [(count or 0) // 2 for count in alone.counts()]
     assert alone.counts() == [2 * count for count in half]
-    assert half[0] >= 8
-    assert half[2] > 30
+    assert half[0] >= 5
+    assert half[2] > 10
 
 
 def test_a_text_is_compared_with_every_group_that_shares_a_band(

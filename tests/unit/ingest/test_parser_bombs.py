@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from random import Random
+from typing import Any
 
+import docx
+import pptx
 import pytest
 
 import ingest.parser_process
 import ingest.read
 from ingest.parser_process import ParserProcess
-from ingest.raw_documents import Fault, RawDocument, ReadLimits, ReadOptions, Record, Skipped
-from ingest.read import read_documents
+from ingest.raw_documents import Fault, ReadLimits, ReadOptions, Record
 from models.errors import ServiceError
+from tests.support.office_files import workbook
+from tests.support.page_tree import page_tree
+from tests.support.reading import document_of, read_all, skipped, written
 
 LIMITS = ReadLimits(time_s=1, memory_mb=300, output_mb=2)
 TIME, MEMORY, OUTPUT = "more than 1 s", "more than 300 MB of memory", "more than 2 MB"
@@ -28,39 +35,26 @@ def substitutions() -> bytes:
     return "\n".join([*lines, ".. |j| replace:: x", "", "|a|", ""]).encode()
 
 
-def page_tree() -> bytes:
-    """A PDF of 120 KB whose one page stands 20,000 times in the tree of pages."""
-    objects = [
-        b"<</Type/Catalog/Pages 2 0 R>>",
-        b"<</Type/Pages/Count 20000/Kids[%s]>>" % (b"3 0 R " * 20_000),
-        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Resources<</Font<</F 5 0 R>>>>/Contents 4 0 R>>",
-        b"<</Length 22>>stream\nBT /F 9 Tf (hello) Tj ET\nendstream",
-        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
-    ]
-    file, offsets = b"%PDF-1.4\n", []
-    for number, one in enumerate(objects, start=1):
-        offsets.append(len(file))
-        file += b"%d 0 obj%sendobj\n" % (number, one)
-    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
-    end = b"xref\n0 6\n0000000000 65535 f \n%strailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF"
-    return file + end % (table, len(file))
-
-
 def open_cell() -> bytes:
     return b'text\n"' + b"x" * 30_000_000
 
 
-BOMBS: dict[str, tuple[str, Callable[[], bytes], tuple[str, ...]]] = {
-    "substitutions in substitutions": ("a.rst", substitutions, (TIME, MEMORY)),
-    "paragraphs that never end": ("a.html", lambda: b"<p>a" * 10_000, (TIME, "RecursionError")),
-    "five million ampersands": ("a.html", lambda: b"&" * 5_000_000, (TIME,)),
-    "two megabytes of headings": ("a.md", lambda: b"# a\n" * 500_000, (TIME, OUTPUT)),
-    "a page 20,000 times": ("a.pdf", page_tree, ("it claims 20,000 pages",)),
-    "a quotation mark that is not closed": ("a.csv", open_cell, ("is a quotation mark not closed?", TIME)),
-}
+SLOW = pytest.mark.slow
+"""For a bomb that takes the whole second."""
 
-SLOW = BOMBS.keys() - {"substitutions in substitutions", "a page 20,000 times", "paragraphs that never end"}
-"""Each takes the whole second, and only `make test-all` tries them."""
+BOMBS: list[Any] = [
+    pytest.param("a.rst", substitutions, (TIME, MEMORY), id="substitutions in substitutions"),
+    pytest.param(
+        "a.html", lambda: b"<p>a" * 10_000, (TIME, "RecursionError"), id="paragraphs that never end"
+    ),
+    pytest.param("a.html", lambda: b"&" * 5_000_000, (TIME,), marks=SLOW, id="five million ampersands"),
+    pytest.param(
+        "a.md", lambda: b"# a\n" * 500_000, (TIME, OUTPUT), marks=SLOW, id="two megabytes of headings"
+    ),
+    pytest.param(
+        "a.csv", open_cell, ("is a quotation mark not closed?", TIME), marks=SLOW, id="an open quotation"
+    ),
+]
 
 
 @pytest.fixture
@@ -82,16 +76,14 @@ def _neighbours_have_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_neighbours_have_a_minute")
-@pytest.mark.parametrize(
-    "bomb", [pytest.param(bomb, marks=pytest.mark.slow if bomb in SLOW else ()) for bomb in BOMBS]
-)
-def test_a_bomb_is_given_up_and_its_neighbour_read(tmp_path: Path, bomb: str) -> None:
-    name, content, reasons = BOMBS[bomb]
-    (tmp_path / name).write_bytes(content())
-    (tmp_path / "z.txt").write_text("the neighbour")
-    items = list(read_documents([tmp_path], source="s", limits=LIMITS, max_line_bytes=1_000_000))
-    assert [item.text for item in items if isinstance(item, RawDocument)] == ["the neighbour"]
-    (skipped,) = (item for item in items if isinstance(item, Skipped))
+@pytest.mark.parametrize(("name", "content", "reasons"), BOMBS)
+def test_a_bomb_is_given_up_and_its_neighbour_read(
+    tmp_path: Path, name: str, content: Callable[[], bytes], reasons: tuple[str, ...]
+) -> None:
+    written(tmp_path, name, content())
+    written(tmp_path, "z.txt", "the neighbour")
+    (document,), (skipped,) = read_all(tmp_path, limits=LIMITS, max_line_bytes=1_000_000)
+    assert document.text == "the neighbour"
     assert skipped.is_fault
     assert any(reason in skipped.why for reason in reasons), skipped.why
 
@@ -103,13 +95,52 @@ def test_memory_is_limited_where_there_is_no_proc_and_the_ended_parser_leaves_no
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(ingest.read, "ParserProcess", ParserProcess)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support" / "without_linux"))
-    (tmp_path / "a.html").write_bytes(b"<p>a</p>" * 200_000)
-    (tmp_path / "z.txt").write_text("the neighbour")
-    limits = ReadLimits(time_s=60, memory_mb=50)
-    document, skipped = sorted(read_documents([tmp_path], source="s", limits=limits), key=repr)
-    assert isinstance(document, RawDocument)
-    assert isinstance(skipped, Skipped)
-    assert skipped.why == "it takes more than 50 MB of memory to read"
+    path = written(tmp_path, "a.html", b"<p>a</p>" * 200_000)
+    why = skipped(path, limits=ReadLimits(time_s=60, memory_mb=50)).why
+    assert why == "it takes more than 50 MB of memory to read"
+    assert list(temporary.iterdir()) == []
+
+
+def word(path: Path, text: str) -> None:
+    document = docx.Document()
+    document.add_paragraph(text)
+    document.save(str(path))
+
+
+def slides(path: Path, text: str) -> None:
+    deck = pptx.Presentation()
+    box = deck.slides.add_slide(deck.slide_layouts[6]).shapes.add_textbox(0, 0, 9, 9)
+    box.text_frame.text = text
+    deck.save(str(path))
+
+
+def cut(text: Any) -> list[Any]:
+    return [text[at : at + 30_000] for at in range(0, len(text), 30_000)]
+
+
+WRITE: dict[str, Callable[[Path, str], object]] = {
+    ".csv": lambda path, text: path.write_text(f"text\n{text}\n"),
+    ".docx": word,
+    ".jsonl": lambda path, text: path.write_text(json.dumps({"text": text})),
+    # PDFium reads up to 32,767 characters of one text.
+    ".pdf": lambda path, text: path.write_bytes(page_tree(1, b") Tj 0 -9 Td (".join(cut(text.encode())))),
+    ".pptx": slides,
+    ".xlsx": lambda path, text: workbook(path, *([one] for one in cut(text))),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", WRITE)
+def test_a_parser_that_is_killed_while_it_reads_leaves_no_file(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(ingest.read, "ParserProcess", ParserProcess)
+    # More than a socket keeps, so the parser still writes it when it is killed; and no text that is suspiciously small as a zip.
+    WRITE[suffix](tmp_path / f"a{suffix}", Random(0).randbytes(300_000).hex())
+    limits = ReadLimits(time_s=60, output_mb=0.1)
+    assert skipped(tmp_path, limits=limits, max_line_bytes=10_000_000).why == "its text has more than 0.1 MB"
     assert list(temporary.iterdir()) == []
 
 
@@ -120,15 +151,12 @@ def test_the_time_to_start_the_process_does_not_count_for_the_file(
     program = ingest.parser_process._PROGRAM
     monkeypatch.setattr(ingest.parser_process, "_PROGRAM", f"import time; time.sleep(3.5); {program}")
     monkeypatch.setattr(ingest.read, "ParserProcess", ParserProcess)
-    (tmp_path / "a.txt").write_text("text")
-    (document,) = read_documents([tmp_path], source="s", limits=ReadLimits(time_s=3))
-    assert isinstance(document, RawDocument)
+    assert document_of(written(tmp_path, "a.txt", "text"), limits=ReadLimits(time_s=3)).text == "text"
 
 
 def test_a_line_of_a_million_spaces_in_front_matter_is_read_at_once(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("---\nurl: x" + " " * 1_000_000 + "y\nname: 'z' \t\n---\n# Title\n")
-    (document,) = read_documents([tmp_path], source="s", limits=LIMITS)
-    assert isinstance(document, RawDocument)
+    front = "---\nurl: x" + " " * 1_000_000 + "y\nname: 'z' \t\n---\n# Title\n"
+    document = document_of(written(tmp_path, "a.md", front), limits=ReadLimits(time_s=30))
     assert document.metadata == {"url": "x y", "name": "z"}
 
 
@@ -141,14 +169,13 @@ def test_a_folder_1500_levels_deep_is_read(tmp_path: Path) -> None:
             Path("deep").mkdir()
             os.chdir("deep")
         Path("a.txt").write_text("far down")
-        (tmp_path / "z.txt").write_text("near")
-        items = list(read_documents([tmp_path], source="s"))
+        written(tmp_path, "z.txt", "near")
+        (document,), notes = read_all(tmp_path)
     finally:
         os.chdir(here)
         # Python's own removal of a tree calls itself for each level.
         subprocess.run(["rm", "-rf", str(tmp_path / "deep")], check=True)
-    assert "near" in {item.text for item in items if isinstance(item, RawDocument)}
-    assert len(items) == 2
+    assert (document.text, len(notes)) == ("near", 1)
 
 
 def test_the_process_gets_no_variable_whose_name_only_begins_like_a_harmless_one(

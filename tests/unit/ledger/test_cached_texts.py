@@ -8,8 +8,8 @@ import pytest
 from redis import Redis
 
 from ledger.caches import Cache, CachedTexts, CacheUnavailable, RedisCache
+from models.declarations.extensions import GenerationResult, PartialGeneration
 from models.errors import StoreTimeout
-from models.extensions import GenerationResult, PartialGeneration
 
 
 class Gone:

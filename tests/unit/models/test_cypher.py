@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.cypher import parameters, statements, unknown_parameters, writing_word
+from models.declarations.cypher import parameters, statements, unknown_parameters, writing_word
 
 
 @pytest.mark.parametrize(

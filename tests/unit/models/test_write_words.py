@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from models.write_words import writing_word
+from models.declarations.write_words import writing_word
 
 URL = "https://d.example/query"
 

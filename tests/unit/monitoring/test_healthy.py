@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,15 @@ def test_a_worker_that_is_not_ready_says_what_is_missing(redis_client: Redis) ->
     wire = {"at": seconds[0] * 1_000, "ready": False, "missing": ["no model", "the store local: wrong key"]}
     redis_client.set("chorale:heartbeat:bm25", json.dumps(wire))
     assert complaint("ready", "bm25") == "bm25 is not ready yet: no model; the store local: wrong key"
+
+
+def test_a_worker_is_not_ready_by_the_heartbeat_of_an_earlier_container(redis_client: Redis) -> None:
+    wire = {"at": 0, "ready": True, "about": {"host": "0123456789ab"}}
+    redis_client.set("chorale:heartbeat:bm25", json.dumps(wire))
+    assert complaint("ready", "bm25") == "the heartbeat of bm25 is that of another host, 0123456789ab"
+    wire["about"] = {"host": socket.gethostname()}
+    redis_client.set("chorale:heartbeat:bm25", json.dumps(wire))
+    assert complaint("ready", "bm25") is None
 
 
 def test_while_redis_is_away_a_worker_is_neither_ready_nor_dead(

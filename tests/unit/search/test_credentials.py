@@ -7,12 +7,30 @@ from typing import Any
 import pytest
 
 from models.errors import NotConfigured
-from search.kinds import open_elasticsearch, open_opensearch, open_weaviate
+from search.credentials import usable_key
+from search.kinds import (
+    open_elasticsearch,
+    open_http_source,
+    open_opensearch,
+    open_postgresql,
+    open_weaviate,
+)
 
-OPENED: dict[str, tuple[Any, dict[str, str]]] = {
+ENDPOINT: dict[str, Any] = {"url": "http://a/", "params": {"q": "{question}"}, "id": "id"}
+TEXTS = {
+    "kind": "mongodb",
+    "url_env": "OUR_KEY",
+    "database": "farm",
+    "collection": "chunks",
+    "text": "content",
+}
+OPENED: dict[str, tuple[Any, dict[str, Any]]] = {
     "elasticsearch": (open_elasticsearch, {"api_key_env": "OUR_KEY"}),
     "elasticsearch with a password": (open_elasticsearch, {"username": "me", "password_env": "OUR_KEY"}),
+    "http": (open_http_source, {**ENDPOINT, "api_key_env": "OUR_KEY"}),
+    "http with texts in MongoDB": (open_http_source, {**ENDPOINT, "texts": TEXTS}),
     "opensearch": (open_opensearch, {"username": "me", "password_env": "OUR_KEY"}),
+    "postgresql": (open_postgresql, {"url_env": "OUR_KEY"}),
     "weaviate": (open_weaviate, {"api_key_env": "OUR_KEY"}),
 }
 
@@ -30,3 +48,17 @@ def test_a_missing_or_invalid_key_is_named_by_its_variable_and_never_shown(
     with pytest.raises(NotConfigured, match=r"'cluster'.* OUR_KEY ") as raised:
         opened("cluster", options)
     assert "sesame" not in repr(raised.value)
+
+
+@pytest.mark.parametrize("address", ["mongodb://farm:se@cret@host", "postgresql://farm:secret@host"])
+def test_a_wrong_address_of_texts_is_named_by_its_variable_and_never_shown(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUR_KEY", address)
+    with pytest.raises(NotConfigured, match="'cluster': the variable OUR_KEY has no valid address") as raised:
+        open_http_source("cluster", {**ENDPOINT, "texts": TEXTS})
+    assert "cret" not in f"{raised.value!r}{raised.value.__cause__!r}"
+
+
+def test_a_key_from_a_file_is_sent_without_its_newline() -> None:
+    assert usable_key("the store 'cluster'", "OUR_KEY", "sesame 4711\r\n") == "sesame 4711"

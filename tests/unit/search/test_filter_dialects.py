@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 from chorale_client import Request
 
-from models.source_endpoints import FilterDialect
+from models.declarations.sources import FilterDialect
 from search.engines.http.filter_dialects import DIALECTS, Translated
 from search.filter_meanings import meant_filters
 from search.filters import compile_filters, date_span, is_number

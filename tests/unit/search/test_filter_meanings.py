@@ -7,7 +7,82 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 
+from records.keys.grant import Grant
 from search.filter_meanings import meanings, meant_filters, requested_filters, type_warnings
+from search.filters import compile_filters, filter_fields
+
+BY_MEANING: dict[str, dict[str, Any]] = {
+    "a": {"year": 2026, "open": True, "tags": [7, "x"], "day": "2024-05-01"},
+    "b": {"year": "2026", "open": "true", "tags": "7", "day": "2024-05-01T10:00:00Z"},
+    "c": {"year": 2026.5, "open": False, "tags": ["y"], "day": 20240501},
+    "d": {"year": "2027", "open": "FALSE", "tags": "x17"},
+}
+
+CASES_BY_MEANING: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"year": "2026"}, "ab"),
+    ({"year": 2026}, "ab"),
+    ({"year": 2026.0}, "ab"),
+    ({"year": ["2026.5", 2027]}, "cd"),
+    ({"year": {"not": "2026"}}, "cd"),
+    ({"year": {"gte": "2026", "lt": "2026.5"}}, "ab"),
+    ({"year": {"gt": 2026}}, "cd"),
+    ({"year": {"lte": 2026.0}}, "ab"),
+    ({"year": {"not": {"gte": 2027}}}, "abc"),
+    ({"year": {"all": [{"gt": "2026"}, {"gt": -1e-9, "lt": 2027}]}}, "c"),
+    ({"tags": {"gte": 7}}, "ab"),
+    ({"day": {"gte": "2024-05-01"}}, "ab"),
+    ({"year": {"all": ["2026", {"exists": True}]}}, "ab"),
+    ({"open": True}, "ab"),
+    ({"open": "True"}, "a"),
+    ({"open": False}, "cd"),
+    ({"tags": "7"}, "ab"),
+    ({"tags": {"contains": 7}}, "abd"),
+    ({"tags": {"contains": "7"}}, "abd"),
+    ({"day": "2024-05-01"}, "ab"),
+    ({"day": "20240501"}, "c"),
+    ({"year": []}, "abcd"),
+    ({"year": [], "tags": {"not": []}, "open": {"contains": []}}, "abcd"),
+    ({"year": [], "tags": ["y", "7"]}, "abc"),
+    ({"nowhere": []}, "abcd"),
+)
+"""What a caller asks, and the documents of BY_MEANING that it finds."""
+FORCED: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
+    ({"year": "2026"}, {}, "b"),
+    ({"year": "2026"}, {"open": "true"}, "b"),
+    ({"year": "2026"}, {"year": 2026}, "b"),
+    ({"year": [2026, "2027"]}, {"year": "2026"}, "a"),
+    ({"year": []}, {"year": []}, ""),
+    ({"year": "2026"}, {"year": [], "open": []}, "b"),
+    ({"open": {"not": []}}, {"year": "2026"}, "ab"),
+    ({"year": {"gte": 2026}}, {}, "ac"),
+    ({"year": {"gte": 2026}}, {"year": {"gte": 2026}}, "ac"),
+    ({"source": "docs"}, {"source": "another"}, ""),
+)
+"""What a key forces, what its caller asks, and the documents of BY_MEANING that both find."""
+
+
+def found(filters: dict[str, Any]) -> str:
+    """Every store finds what `search.filters` lets through (`tests/contracts/store_filters.py`)."""
+    compiled = compile_filters(filters)
+    assert compiled.warnings == ()
+    held = {name: filter_fields(name, "docs", fields) for name, fields in BY_MEANING.items()}
+    return "".join(name for name, fields in held.items() if compiled.matches(fields))
+
+
+@pytest.mark.parametrize(("asked", "expected"), CASES_BY_MEANING)
+def test_a_callers_value_is_compared_by_its_meaning_and_an_empty_list_is_no_condition(
+    asked: dict[str, Any], expected: str
+) -> None:
+    assert found(meant_filters(make_request("pear", filters=asked))) == expected
+
+
+@pytest.mark.parametrize(("forced", "asked", "expected"), FORCED)
+def test_what_a_key_forces_is_compared_exactly(
+    forced: dict[str, Any], asked: dict[str, Any], expected: str
+) -> None:
+    grant = Grant("k", "acme", None, frozenset({"search:run"}), filters=forced)
+    request = grant.applied(make_request("pear", request_id="t.acme.1", filters=asked))
+    assert found(meant_filters(request)) == expected
 
 
 @pytest.mark.parametrize(

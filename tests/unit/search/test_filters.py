@@ -61,13 +61,6 @@ def test_a_condition_holds_or_not(condition: Any, value: Any, expected: bool) ->
     assert matches({"field": condition}, field=value) is expected
 
 
-def test_all_conditions_must_hold() -> None:
-    filters = {"a": 1, "b": {"gt": 1, "lt": 3}}
-    assert matches(filters, a=1, b=2)
-    for fields in ({"a": 1, "b": 3}, {"a": 2, "b": 2}, {"b": 2}):
-        assert not matches(filters, **fields)
-
-
 def test_a_dotted_name_reaches_into_objects_unless_a_field_has_that_name() -> None:
     assert matches({"a.b": 1}, a={"b": 1})
     assert not matches({"a.b": 1}, **{"a": {"b": 1}, "a.b": 2})

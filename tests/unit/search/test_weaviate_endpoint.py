@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from pydantic import ValidationError
 
-from models.endpoints import WeaviateEndpoint
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            {"shards": 2},
-            r"shards\n.*Input should be 1",
-        ),
-        ({"replicas": -1}, r"replicas\n.*greater than or equal to 0"),
-        ({"quantiser": "pq"}, r"quantiser\n.*'none', 'rq' or 'bq'"),
-    ],
-)
-def test_what_weaviate_does_not_have_is_refused_with_what_it_has(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
-        WeaviateEndpoint(**options)
+from models.declarations.engines import WeaviateEndpoint
 
 
 def test_rest_and_grpc_cannot_share_a_port() -> None:

@@ -38,8 +38,8 @@ def test_a_line_of_another_version_fails_alone_and_does_not_end_the_worker(
     segment = Segment("job", 0, 1, 0, 1, lines, [None, None], [0], None, "docs", 0)
     no_branches = SimpleNamespace(kinds=SimpleNamespace(branches={}), branches=())
     resources = cast("Any", SimpleNamespace(pipeline=no_branches))
-    results, passing = answer_lines(resources, segment, segment.left)
-    assert (results[0]["status"], passing) == ("failed", set())
+    results, transient = answer_lines(resources, segment, segment.left)
+    assert (results[0]["status"], transient) == ("failed", set())
     assert why in results[0]["error"]
 
 

@@ -1,4 +1,7 @@
-"""Which branches of a plan are not asked, given the states of breakers and queues."""
+"""Which branches of a plan are not asked, given the states of breakers and queues.
+
+`tests/integration/tasks/test_breakers.py` opens and probes breakers.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from ledger.breakers import Breaker, LoadSnapshot
 from models.branch_result import StageNote
 from models.plan import Plan
 from tasks.request.planning.answer_cache import CacheLookup
-from tasks.request.planning.branch_selection import fails_policy, reasons_not_asked, select_branches
+from tasks.request.planning.branch_selection import fails_policy, select_branches
 from tasks.request.planning.plans import built
 from tests.unit.tasks.test_planning import plan_of
 
@@ -70,24 +73,6 @@ def test_every_branch_is_asked_if_no_breaker_is_open_or_redis_is_away() -> None:
     assert asked(Known(LoadSnapshot(0), is_away=True))[0] == {}
 
 
-def test_an_open_branch_is_left_out_and_named_in_the_plan() -> None:
-    breakers = known(opened("vector"))
-    reasons, plan, _ = asked(breakers)
-    assert reasons == {"vector": "breaker_open"}
-    assert [branch.name for branch in plan.branches] == ["bm25", "hyde"]
-    assert (plan.degraded[0]["where"], plan.degraded[0]["reason"]) == ("search.vector", "breaker_open")
-    assert plan.degraded[0]["detail"] == (
-        "not asked since 00:01:30 UTC, tried again from 00:01:45 UTC on; 5 failures in a row, the last: timeout"
-    )
-    assert breakers.claimed == []
-
-
-def test_the_request_that_claims_a_half_open_branch_and_its_store_asks_it() -> None:
-    found = known(opened("vector", half=True))
-    assert asked(found)[0] == {}
-    assert found.claimed == [(("vector", "store:local"), False)]
-
-
 def test_a_request_tries_early_if_the_store_of_all_its_branches_is_open() -> None:
     found = known(opened("vector", half=True), opened("store:local"))
     request = make_request("bread", branches=["vector", "bm25"])
@@ -95,12 +80,6 @@ def test_a_request_tries_early_if_the_store_of_all_its_branches_is_open() -> Non
     # Both branches use this store: one request tries it before its time is over.
     assert left.missing == {}
     assert {early for _, early in found.claimed} == {True}
-
-
-def test_if_all_breakers_are_open_a_request_may_try_early() -> None:
-    found = known(opened("bm25"), opened("vector"), opened("hyde"))
-    assert asked(found)[0] == {}
-    assert [early for _, early in found.claimed] == [True] * 3
 
 
 @pytest.mark.parametrize(
@@ -160,15 +139,3 @@ def test_whether_a_request_fails_without_a_branch_follows_the_rules_of_the_answe
 ) -> None:
     request = make_request("bread", **options)
     assert fails_policy(request, plan_of(request).branches, ["vector"]) is fails
-
-
-def test_a_plan_that_is_not_carried_out_has_a_reason_for_every_branch() -> None:
-    request = make_request("bread", require=["vector"])
-    branches = plan_of(request).branches
-    left = select_branches(cast(Any, known(opened("vector"))), request, branches)
-    reasons = reasons_not_asked(branches, left.missing)
-    assert {name: (one.where, one.reason) for name, one in reasons.items()} == {
-        "bm25": ("search.bm25", "cancelled"),
-        "vector": ("search.vector", "breaker_open"),
-        "hyde": ("search.hyde", "cancelled"),
-    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,16 @@ from ledger.backlog import Load
 from monitoring.queues import QueueState
 from records.jobs.job import Job, Line, NoSuchJob
 from records.jobs.segment_work import Sent
-from tasks.jobs.feeder import Feeder, Pace, cost_of, is_fed, is_interactive_late, outcome_of
+from tasks.jobs.feeder import (
+    AHEAD,
+    QUEUED_READ,
+    Feeder,
+    Pace,
+    cost_of,
+    is_fed,
+    is_interactive_late,
+    outcome_of,
+)
 
 NOW_MS = 60_000
 JOB = Job(
@@ -152,6 +162,35 @@ def test_neither_what_another_cell_has_in_hand_nor_parts_of_costly_requests_coun
     # Both are taken at once: two in hand, and as many shall wait.
     assert tested.feed_once()
     assert sent == [10, 11, 12, 13]
+
+
+def test_queued_jobs_are_read_only_if_a_segment_may_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = {QUEUE_BULK: QueueState(AHEAD)}
+    monkeypatch.setattr(
+        "tasks.jobs.feeder.open_queues", lambda *_, **__: SimpleNamespace(states=lambda: queue)
+    )
+    read: list[int | None] = []
+
+    def active(*, queued_of_a_tenant: int | None = None) -> list[Job]:
+        read.append(queued_of_a_tenant)
+        return [JOB]
+
+    numbers = count()
+    jobs = SimpleNamespace(
+        active=active,
+        sent=lambda: {("j1", number, 1) for number in range(100)},
+        send=lambda *_, **__: Sent(next(numbers), 1, []),
+        prune=lambda before_ms: 0,
+        note_rate=lambda *_: None,
+    )
+    events = SimpleNamespace(unfinished=[], send=lambda _: None)
+    tested = feeder(jobs, events, time=lambda: (60, 0), hgetall=lambda key: {})
+    assert all(tested.feed_once() for _ in range(2))
+    # The first tick reads all jobs twice, to feed and to publish.  It sends as many segments as may wait.
+    assert read == [None, None, 0]
+    queue[QUEUE_BULK] = QueueState(0)
+    assert tested.feed_once()
+    assert read[3:] == [QUEUED_READ]
 
 
 def test_a_segment_counts_for_what_its_lines_cost() -> None:

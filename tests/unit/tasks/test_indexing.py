@@ -170,25 +170,6 @@ def test_a_failed_batch_leaves_the_earlier_batches_committed(store: OneEngine, i
     assert list(store.revisions("n", "docs")) == ["docs/a"]
 
 
-def test_documents_that_the_store_refuses_are_reported_and_tried_by_the_next_run(
-    index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    committed: list[int] = []
-    documents = [raw("a"), raw("b"), raw("c")]
-    with monkeypatch.context() as patched:
-        refused = "search.documents.document_rows.refusal_reason"
-        patched.setattr(refused, lambda document: "too large" if document.document_id == "docs/b" else None)
-        report = index(documents, committed=committed.append)
-    assert (report.added, report.skipped) == (
-        2,
-        [Skipped("docs/b", NotIndexed.NOT_WRITTEN, "not written: too large")],
-    )
-    assert committed == [report.generation] == [1]
-    assert report.has_faults
-    again = index(documents)
-    assert (again.added, again.unchanged) == (1, 2)
-
-
 def test_a_batch_ends_after_some_documents_and_after_many_characters(
     index: Index, store: OneEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,13 +304,3 @@ def test_the_first_documents_are_read_ahead_and_none_is_lost(given: Callable[[li
     assert [document.text for document in first] == ["text 0", "text 1"]
     assert list(documents.items) == items
     assert SourceDocuments([], "docs").with_first(3)[1] == []
-
-
-def test_a_namespace_keeps_how_well_the_embedder_knew_its_first_documents(store: OneEngine) -> None:
-    """Later documents, and a run that measures none, do not change it."""
-    store.create("ns", manifest(known_words=0.14))
-    assert store.create("ns", manifest()).known_words == 0.14
-    assert store.create("ns", manifest(known_words=0.9)).known_words == 0.14
-    [state] = store.namespaces()
-    assert state.manifest is not None
-    assert state.manifest.known_words == 0.14

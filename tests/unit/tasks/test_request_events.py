@@ -120,22 +120,6 @@ def test_a_running_request_shows_how_far_its_branches_are() -> None:
         assert (now["worker"], now.get("result")) == (later["worker"], later.get("result"))
 
 
-def test_a_request_that_is_shown_already_shows_only_what_is_new() -> None:
-    before = {name: value for name, value in ENTRY.items() if not name.endswith((":bm25", ":hyde"))}
-    found = running(ENTRY, before=before)
-    (kind, shown), *children = found
-    # Flower counts messages that workers hold by `received` and `started`; `sent` leaves the state STARTED.
-    assert kind == "task-sent"
-    assert literal_eval(shown["result"])["branches"]["bm25"] == "ok"
-    assert literal_eval(shown["kwargs"])["namespace"] == "docs"
-    assert [(kind, one["uuid"]) for kind, one in children] == [
-        ("task-started", "r:bm25"),
-        ("task-received", "r:bm25"),
-        ("task-succeeded", "r:bm25"),
-        ("task-started", "r:hyde"),
-    ]
-
-
 def test_an_answer_that_replaces_a_failure_is_told_while_the_request_runs() -> None:
     before = {name: value for name, value in ENTRY.items() if not name.startswith("result:")}
     found = running(ENTRY, before={**before, "status:bm25": "failed"})

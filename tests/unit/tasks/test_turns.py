@@ -37,7 +37,7 @@ class Worker:
         namespace = message.split()[0]
         if not self.turns.is_on(namespace, message):
             self.passed += 1
-            with self.turns.passing():
+            with self.turns.putting_back():
                 self.now_s += PASS_S
                 self.queue.append(message)
             return

@@ -36,12 +36,13 @@ Start = Callable[..., Installation]
 def start(tmp_path: Path, own_redis_server: RedisServer) -> Start:
     """A process of this name, as far as its sign of life goes; or without a name, what this program has."""
 
-    def process(name: str = "", *, pipeline: str = PIPELINE, **settings: Any) -> Installation:
+    def process(name: str = "", *, pipeline: str = PIPELINE, host: str = "", **settings: Any) -> Installation:
         file = tmp_path / "pipeline.toml"
         file.write_text(pipeline)
         given = Settings(home=tmp_path, redis_url=own_redis_server.url, pipeline_file=file, **settings)
         made = Installation(given, own_redis_server.url)
         about = self_report(made.resources)  # reads the file, which the next process overwrites
+        about["host"] = host or about["host"]
         if name:
             queues = [f"chorale.{name}"]
             beat = {"at": 0, "ready": True, "pid": 1, "queues": queues, "wire": 1, "about": about}
@@ -51,78 +52,78 @@ def start(tmp_path: Path, own_redis_server: RedisServer) -> Start:
     return process
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "expected"),
-    [
-        (
-            "audit_url",
-            "postgresql+psycopg://chorale:opensesame@postgresql/other",
-            "the audit trail: bm25: postgresql://postgresql/chorale; index: postgresql://postgresql/other",
-        ),
-        (
-            "documents_url",
-            "sqlite:////var/documents.db",
-            "the documents' database: bm25: postgresql://postgresql/chorale; index: sqlite:////var/documents.db",
-        ),
-        ("broker_url", None, "the broker: bm25: amqp://rabbitmq/chorale; index: the ledger's Redis"),
-    ],
-    ids=["audit", "documents", "no broker"],
+OTHER = "not every process uses the same address for"
+OTHER_DATABASE = {"audit_url": "postgresql+psycopg://chorale:opensesame@postgresql/other"}
+OTHER_LOGIN = {
+    "audit_url": "postgresql://another:opensesame@postgresql/chorale?sslrootcert=/ca.crt",
+    "broker_url": "amqp://another:opensesame@rabbitmq/chorale?ssl_ca_certs=/ca.crt",
+}
+OTHER_HOST = {**OUTSIDE, "broker_url": "amqp://ada:opensesame@mq.example/other"}
+OTHER_NAMES = PIPELINE.replace(
+    'url = "http://elasticsearch:9200"', 'url = "https://search.example:443", ca_file = "/home/ada/ca.crt"'
+).replace(
+    'url = "http://weaviate:8080", grpc_port = 50051',
+    'url = "https://vectors.example", grpc_host = "grpc.example", grpc_port = 443',
 )
-def test_a_worker_on_another_server_is_found_once_with_both_addresses(
-    start: Start, setting: str, value: str | None, expected: str
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
+    "another database of the audit trail": (
+        OTHER_DATABASE, {},
+        f"{OTHER} the audit trail: bm25: postgresql://postgresql/chorale; index: postgresql://postgresql/other",
+        "CHORALE_AUDIT_URL",
+    ),
+    "documents in a file": (
+        {"documents_url": "sqlite:////var/documents.db"}, {},
+        f"{OTHER} the documents' database: bm25: postgresql://postgresql/chorale; index: sqlite:////var/documents.db",
+        "CHORALE_DOCUMENTS_URL",
+    ),
+    "no broker": (
+        {"broker_url": None}, {},
+        f"{OTHER} the broker: bm25: amqp://rabbitmq/chorale; index: the ledger's Redis",
+        "CHORALE_BROKER_URL",
+    ),
+    "another store": (
+        {"pipeline": PIPELINE.replace("//elasticsearch:", "//another:")}, {},
+        f"{OTHER} the store texts: bm25: http://elasticsearch:9200; index: http://another:9200",
+        "pipeline file",
+    ),
+    "another virtual host of this program": (
+        {}, OTHER_HOST,
+        "this program uses amqp://mq.example/other for the broker, and the processes use amqp://rabbitmq/chorale",
+        "CHORALE_BROKER_URL",
+    ),
+    "another declaration of this program": (
+        {}, {"pipeline": PIPELINE.replace("weight = 0.4", "weight = 0.5")},
+        "bm25, index have another pipeline file than this program",
+        "CHORALE_PIPELINE_FILE",
+    ),
+    "another login, driver or authority": (OTHER_LOGIN, {}, "", ""),
+    "names of the same servers outside": ({}, {"pipeline": OTHER_NAMES, **OUTSIDE}, "", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("of_index", "own", "what", "mend"), CASES.values(), ids=CASES)
+def test_another_server_is_found_once_with_both_addresses_and_another_name_of_it_is_not(
+    start: Start, of_index: dict[str, Any], own: dict[str, Any], what: str, mend: str
 ) -> None:
     start("bm25", **INSIDE)
-    start("index", **{**INSIDE, setting: value})
-    (finding,) = findings(start(**INSIDE), *NAMES)
-    assert finding.what == f"not every process uses the same address for {expected}"
-    assert f"CHORALE_{setting.upper()}" in finding.mend
+    start("index", **{**INSIDE, **of_index})
+    found = findings(start(**{**INSIDE, **own}), *NAMES)
+    assert [finding.what for finding in found] == ([what] if what else [])
+    assert all(mend in finding.mend for finding in found)
 
 
-def test_a_worker_with_another_store_is_found_with_both_addresses(start: Start) -> None:
-    start("bm25", **INSIDE)
-    start("index", pipeline=PIPELINE.replace("//elasticsearch:", "//another:"), **INSIDE)
-    (finding,) = findings(start(**INSIDE), *NAMES)
-    addresses = "bm25: http://elasticsearch:9200; index: http://another:9200"
-    assert finding.what == f"not every process uses the same address for the store texts: {addresses}"
-
-
-def test_another_login_driver_or_authority_is_no_other_server(start: Start) -> None:
-    start("bm25", **INSIDE)
-    login = "another:opensesame@"
-    other = {
-        "audit_url": f"postgresql://{login}postgresql/chorale?sslrootcert=/ca.crt",
-        "broker_url": f"amqp://{login}rabbitmq/chorale?ssl_ca_certs=/ca.crt",
-    }
-    start("index", **other)
-    assert findings(start(**INSIDE), *NAMES) == []
-
-
-def test_other_names_of_the_same_servers_outside_give_no_finding(start: Start) -> None:
-    start("bm25", **INSIDE)
-    start("index", **INSIDE)
-    secured = 'url = "https://search.example:443", ca_file = "/home/ada/ca.crt"'
-    pipeline = PIPELINE.replace('url = "http://elasticsearch:9200"', secured).replace(
-        'url = "http://weaviate:8080", grpc_port = 50051',
-        'url = "https://vectors.example", grpc_host = "grpc.example", grpc_port = 443',
+def test_databases_in_files_are_found_where_processes_run_on_several_hosts(start: Start) -> None:
+    for name in ("bm25", "index"):
+        start(name, host=f"host-of-{name}", **INSIDE)
+    here = start()
+    audit, documents = findings(here, "shared databases")
+    where = "and processes run on 2 hosts (host-of-bm25, host-of-index)"
+    assert audit.what.startswith(f"the audit trail is in a file ({here.settings.home}/audit.db), {where}")
+    assert "CHORALE_AUDIT_URL" in audit.mend
+    assert documents.what.startswith(
+        f"the documents' database is in a file ({here.settings.home}/documents.db)"
     )
-    assert pipeline.count(".example") == 3
-    assert findings(start(pipeline=pipeline, **OUTSIDE), *NAMES) == []
-
-
-def test_another_virtual_host_of_this_program_is_found(start: Start) -> None:
-    start("bm25", **INSIDE)
-    other = {**OUTSIDE, "broker_url": "amqp://ada:opensesame@mq.example/other"}
-    (finding,) = findings(start(**other), *NAMES)
-    ours = "this program uses amqp://mq.example/other for the broker"
-    assert finding.what == f"{ours}, and the processes use amqp://rabbitmq/chorale"
-
-
-def test_another_declaration_is_found_once_for_all_processes(start: Start) -> None:
-    for name in ("bm25", "fusion", "index"):
-        start(name, **INSIDE)
-    heavier = PIPELINE.replace("weight = 0.4", "weight = 0.5")
-    (finding,) = findings(start(pipeline=heavier, **INSIDE), *NAMES)
-    assert finding.what == "bm25, fusion, index have another pipeline file than this program"
+    assert "CHORALE_DOCUMENTS_URL" in documents.mend
 
 
 def test_every_connection_option_is_an_option_of_a_store_or_an_endpoint() -> None:

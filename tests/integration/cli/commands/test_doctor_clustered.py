@@ -1,36 +1,29 @@
-"""`chorale doctor` on a clustered installation: nothing on a healthy one, and what is made wrong here is found."""
+"""`chorale doctor` and the servers of a clustered installation: nothing where they answer, and what is made wrong here is found."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from cli.commands.doctor import Examined
 from cli.commands.status import read_status
 from cli.installation import Installation
 from config.settings import Settings
 from models.errors import NotConfigured
-from search.engines.http.source import HttpSource
 from search.protocol import Engine
-from tests.integration.cli.commands.findings import examined, findings, the_finding
+from tests.integration.cli.commands.findings import findings, the_finding
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
-from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.chat_server import ChatServer
 from tests.support.servers.chat_server import sends as refuses
-from tests.support.servers.databases import empty_database
 from tests.support.servers.elasticsearch_server import PRODUCT, Impostor, address, corner
-from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer, free_port
 from tests.support.servers.search_server import SearchServer, says
 from tests.support.servers.services import need
 from tests.support.servers.weaviate_server import WeaviateServer
 
-QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion", "chorale.index", "chorale.bulk"]
 KEYS = {
     "TEXTS_PASSWORD": "opensesame-1",
     "VECTORS_KEY": "opensesame-2",
@@ -84,8 +77,6 @@ method = "rrf"
 reranker = "tiny"
 timeout_s = 8.0
 """
-HOSTS = 'import os, socket\nsocket.gethostname = lambda: "host-of-" + os.environ["CHORALE_TEST_PROCESS"]'
-"""Each process says that it runs on a host of its own."""
 Declare = Callable[..., Installation]
 
 
@@ -114,38 +105,6 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
         }
 
 
-@pytest.fixture(scope="module")
-def healthy(servers: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """Every kind of server, and processes on five hosts."""
-    folder = tmp_path_factory.mktemp("clustered")
-    file = folder / "pipeline.toml"
-    file.write_text(PIPELINE.format(**servers))
-    broker = need("rabbitmq", "it is the broker of this installation")
-    with (
-        own_queues(broker, QUEUES),
-        empty_database("postgresql", folder) as database,
-        RedisServer(appendonly=True) as redis,
-        RunningPipeline(
-            redis,
-            queues=QUEUES,
-            sweeper=True,
-            pipeline_file=file,
-            environment={"CHORALE_BROKER_URL": broker, "CHORALE_AUDIT_URL": database},
-            preload=HOSTS,
-        ) as running,
-    ):
-        running.index()
-        installation = Installation(running.resources.settings, redis.url)
-        yield installation
-        running.resources.writing_store.close()
-        close(installation)
-
-
-def close(installation: Installation) -> None:
-    installation.resources.writing_store.close()
-    cast("HttpSource", installation.resources.store("wiki")).close()
-
-
 @pytest.fixture
 def changed(servers: dict[str, Any], tmp_path: Path, own_redis_server: RedisServer) -> Iterator[Declare]:
     """The same declaration with other values in it."""
@@ -165,19 +124,11 @@ def changed(servers: dict[str, Any], tmp_path: Path, own_redis_server: RedisServ
                 cast("Engine", installation.resources.store(name)).close()
 
 
-def wrong_or_skipped(installation: Installation) -> dict[str, Examined]:
-    results = examined(installation)
-    return {name: result for name, result in results.items() if result.wrong or result.skipped}
-
-
-def test_a_healthy_clustered_installation_gives_nothing(
-    healthy: Installation, servers: dict[str, Any]
-) -> None:
-    assert wrong_or_skipped(healthy) == {}
-    assert {request.headers["authorization"] for request in servers["search"].asked} == {
-        "Bearer opensesame-4"
-    }
-    assert "db.wiki:read" in healthy.pipeline.capabilities
+def test_servers_that_answer_give_nothing(changed: Declare, servers: dict[str, Any]) -> None:
+    installation = changed()
+    assert findings(installation, "stores", "language models", "language models' time", "rerankers") == []
+    assert {one.headers["authorization"] for one in servers["search"].asked} == {"Bearer opensesame-4"}
+    assert "db.wiki:read" in installation.pipeline.capabilities
 
 
 @pytest.mark.parametrize(
@@ -234,31 +185,19 @@ def test_a_reranker_s_folder_that_is_missing_or_holds_no_model_is_found(
     assert what.startswith(f"the reranker 'tiny' ({empty}) cannot be read: ")
 
 
-def test_databases_in_files_are_found_where_processes_run_on_several_hosts(healthy: Installation) -> None:
-    settings = healthy.settings.model_copy(update={"audit_url": None})
-    audit, documents = findings(replace(healthy, settings=settings), "shared databases")
-    hosts = "and processes run on 6 hosts (host-of-"
-    assert audit.what.startswith(f"the audit trail is in a file ({settings.home}/audit.db), {hosts}")
-    assert "CHORALE_AUDIT_URL" in audit.mend
-    assert documents.what.startswith(f"the documents' database is in a file ({settings.home}/documents.db)")
-    assert "CHORALE_DOCUMENTS_URL" in documents.mend
-
-
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [("nobody:opensesame@", "AccessRefused"), ("guest:opensesame@127.0.0.1:1//", "Connection refused")],
 )
 def test_a_broker_that_refuses_us_or_is_not_there_is_found(
-    healthy: Installation, wrong: str, reason: str
+    own_redis_server: RedisServer, tmp_path: Path, wrong: str, reason: str
 ) -> None:
-    host = str(healthy.settings.broker_url).rpartition("@")[2] if wrong.endswith("@") else ""
-    settings = healthy.settings.model_copy(update={"broker_url": f"amqp://{wrong}{host}"})
-    away = replace(healthy, settings=settings)
-    wrong_ones, queues = wrong_or_skipped(away), read_status(away)["queues"]
-    close(away)
-    assert wrong_ones.keys() == {"broker"}
-    (finding,) = wrong_ones["broker"].findings
+    broker = need("rabbitmq", "it is the broker that refuses us")
+    host = broker.rpartition("@")[2] if wrong.endswith("@") else ""
+    settings = Settings(home=tmp_path, redis_url=own_redis_server.url, broker_url=f"amqp://{wrong}{host}")
+    away = Installation(settings, own_redis_server.url)
+    finding = the_finding(away, "broker")
     assert finding.what.startswith("the broker at amqp://***@")
     assert reason in finding.what
     assert "CHORALE_BROKER_URL" in finding.mend
-    assert {queue["length"] for queue in queues} == {None}
+    assert {queue["length"] for queue in read_status(away)["queues"]} == {None}

@@ -69,6 +69,7 @@ def _namespaces(chorale: Run) -> list[str]:
     return [one["name"] for one in document(chorale("namespaces", "list", "--json"))["namespaces"]]
 
 
+@pytest.mark.slow
 def test_documents_are_asked_in_a_namespace_of_their_own_which_is_gone_afterwards(
     chorale: Run, tmp_path: Path
 ) -> None:
@@ -80,8 +81,6 @@ def test_documents_are_asked_in_a_namespace_of_their_own_which_is_gone_afterward
     report = document(chorale("golden", _file(tmp_path, asked), *options))
     assert [verdict["passed"] for verdict in report["verdicts"]] == [False, False, True]
     assert set(report["verdicts"][2]["ranked"]) == {"animals/frogs.md", "animals/storks.md"}
-    # A run whose questions fail deletes it too.
-    assert chorale("golden", _file(tmp_path, asked), *options[:2]).returncode == 9
     assert _namespaces(chorale) == before
 
 

@@ -89,15 +89,6 @@ def test_workers_index_the_same_documents_as_the_command_itself(chorale: Run, tm
     assert document(chorale("namespaces", "show", "garden", "--json"))["documents"] == 5
 
 
-def test_without_a_worker_it_says_which_one_to_start(
-    alone: Run, own_redis_server: RedisServer, tmp_path: Path
-) -> None:
-    (tmp_path / "a.txt").write_text("Roses.")
-    index = ("index", str(tmp_path / "a.txt"), "--where", "workers")
-    refused = complaint(alone(*index, CHORALE_REDIS_URL=own_redis_server.url))
-    assert "no worker of chorale.index is alive: start one with `chorale worker index`" in refused
-
-
 def test_workers_of_another_broker_are_not_waited_for(
     chorale: Run, pipeline: RunningPipeline, tmp_path: Path
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from importlib import import_module
@@ -14,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from chorale_client.jobs import lines as client_lines
 
 from cli.jobs import view
 from cli.jobs.view import replaced
@@ -21,10 +21,11 @@ from records.database import upgrade
 from records.jobs.job import Outcome, State
 from records.jobs.store import Jobs
 from tests.integration.cli.commands.printed import complaint, document
-from tests.support.command_line import Run, command
+from tests.support.command_line import Run
 from tests.support.jobs import answered, ended, lines, result, submitted, taken
 from tests.support.servers.services import need
-from tests.support.waiting import until
+
+ROWS = 20
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def store(tmp_path: Path) -> Iterator[Jobs]:
 @pytest.fixture
 def questions(tmp_path: Path) -> Path:
     file = tmp_path / "questions.csv"
-    rows = [("id", "text", "top_k"), *((f"q{number}", f"what is {number}?", 3) for number in range(100))]
+    rows = [("id", "text", "top_k"), *((f"q{number}", f"what is {number}?", 3) for number in range(ROWS))]
     with file.open("w") as stream:
         csv.writer(stream).writerows(rows)
     return file
@@ -52,12 +53,12 @@ def test_a_file_is_submitted_where_nothing_runs_and_waits(alone: Run, store: Job
     called = alone("jobs", "submit", str(questions), *options)
     assert called.returncode == 0, called.stderr
     job = store.get(called.stdout.strip())
-    assert (job.state, job.total, job.name, job.tenant) == (State.QUEUED, 100, "questions.csv", "acme")
+    assert (job.state, job.total, job.name, job.tenant) == (State.QUEUED, ROWS, "questions.csv", "acme")
     assert job.deadline_at_ms is not None
     assert 7_140_000 < job.deadline_at_ms - job.created_at_ms <= 7_200_000
     complained = " ".join(called.stderr.split())
     assert "nothing runs here; the job waits for `chorale up`" in complained
-    assert f"100 lines submitted; `chorale jobs show {job.job_id} --watch` watches" in complained
+    assert f"{ROWS} lines submitted; `chorale jobs show {job.job_id} --watch` watches" in complained
     # The line's own option goes before the default.
     assert taken(store, job.job_id).lines[0].fields == {"top_k": 3, "questions": [{"text": "what is 0?"}]}
 
@@ -97,15 +98,17 @@ def test_wrong_lines_are_named_and_refuse_the_file_or_are_skipped_on_request(
     assert results[3]["error"] == "text: empty"
 
 
-def test_an_interrupted_submission_leaves_no_job_behind(store: Jobs, tmp_path: Path) -> None:
-    options = command("jobs", "submit", "-", CHORALE_HOME=str(tmp_path / "home")) | {"stdin": subprocess.PIPE}
-    with subprocess.Popen(**options, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        process.stdin.write('{"text": "bread?"}\n' * 3_000)
-        process.stdin.flush()
-        until(lambda: any(job.total for job in store.last(1)))
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+def test_an_interrupted_submission_leaves_no_job_behind(
+    alone: Run, store: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: Any, **options: Any) -> Iterator[Any]:
+        yield from read_lines(*given, **options)
+        assert store.last(1)[0].total, "some lines are stored"
+        signal.raise_signal(signal.SIGTERM)
+
+    read_lines = client_lines.read_lines
+    monkeypatch.setattr(client_lines, "read_lines", interrupted)
+    assert alone("jobs", "submit", "-", stdin='{"text": "bread?"}\n' * 3_000).returncode != 0
     (job,) = store.last(10)
     assert (job.state, job.outcome) == (State.ENDED, Outcome.FAILED)
     assert job.reason == "the submission was interrupted"
@@ -260,9 +263,9 @@ def test_on_a_running_pipeline_an_unknown_namespace_is_named(chorale: Run, quest
 def test_a_csv_file_becomes_a_file_of_answers(chorale: Run, questions: Path, tmp_path: Path) -> None:
     called = chorale("jobs", "submit", str(questions), "--watch", "--json")
     job = document(called)
-    assert (job["state"], job["outcome"], job["counts"]["complete"]) == ("ended", "completed", 100)
+    assert (job["state"], job["outcome"], job["counts"]["complete"]) == ("ended", "completed", ROWS)
     assert "waits" not in called.stderr
-    answers, ids = tmp_path / "answers.csv", [f"q{number}" for number in range(100)]
+    answers, ids = tmp_path / "answers.csv", [f"q{number}" for number in range(ROWS)]
     assert chorale("jobs", "results", job["job_id"], "--output", str(answers)).returncode == 0
     rows = list(csv.DictReader(answers.read_text().splitlines()))
     assert list(dict.fromkeys(row["id"] for row in rows)) == ids

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import tempfile
 from pathlib import Path
@@ -113,3 +114,28 @@ def test_a_partly_deleted_namespace_can_be_deleted_again(alone: Run, tmp_path: P
 def test_prune_takes_times_longer_than_the_clock(chorale: Run) -> None:
     pruned = shown(chorale("audit", "prune", "--older-than", "99999999999999d", "--yes"))
     assert pruned == "0 requests older than 99999999999999d: deleted from the trail"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["up", "doctor"])
+def test_a_hostile_pipeline_file_is_refused_in_less_than_twice_the_time_of_a_harmless_one(
+    tmp_path: Path, name: str
+) -> None:
+    def cost_s(file_name: str, text: str) -> float:
+        file = tmp_path / file_name
+        file.write_text(text)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        sentence = complaint(
+            as_process(name, CHORALE_HOME=str(tmp_path), CHORALE_PIPELINE_FILE=str(file)), code=2
+        )
+        assert sentence.startswith(f"chorale: {file}:1: not valid ") or "more than 32 parts" in sentence
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before.ru_utime
+
+    hostile = {
+        "brackets.yaml": f"a: {'[' * 5_000}",
+        "dots.toml": f"{'a.' * 40_000}a = 1",
+        "quotation marks.toml": '\\"' * 50_000,
+    }
+    harmless_s = cost_s("harmless.yaml", "a: [")
+    costs_s = {file_name: cost_s(file_name, text) for file_name, text in hostile.items()}
+    assert max(costs_s.values()) < 2 * harmless_s, (harmless_s, costs_s)

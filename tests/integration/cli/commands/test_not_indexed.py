@@ -37,6 +37,7 @@ def test_each_file_and_row_is_indexed_or_reported_with_its_reason(alone: Run, tm
         assert one["is_fault"] is NotIndexed(one["reason"]).is_fault
 
 
+@pytest.mark.slow
 def test_a_pdf_and_a_word_file_are_named_where_their_packages_are_not_installed(
     alone: Run, tmp_path: Path
 ) -> None:

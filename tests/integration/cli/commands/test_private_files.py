@@ -31,7 +31,6 @@ def modes(folder: Path) -> dict[str, str]:
 
 
 FIRST = {
-    "index": ("index", "{notes}/note.md"),
     "jobs": ("jobs", "submit", "{notes}/questions.jsonl"),
     "keys": ("keys", "create", "--namespace", "law", "--scope", "search:run"),
 }
@@ -47,8 +46,10 @@ def test_the_command_that_makes_the_home_makes_it_private(
     assert not modes(tmp_path / "home")
 
 
+@pytest.mark.slow
 def test_a_backup_and_what_is_restored_from_it_are_private(alone: Run, notes: Path, tmp_path: Path) -> None:
     assert alone("index", str(notes / "note.md")).returncode == 0
+    assert not modes(tmp_path / "home")
     assert alone("backup", str(tmp_path / "backups" / "one")).returncode == 0
     new = {"CHORALE_HOME": str(tmp_path / "new")}
     assert alone("restore", str(tmp_path / "backups" / "one"), **new).returncode == 0

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from cli.backup_files import MANIFEST, back_up, put_back
+from cli.backups.files import MANIFEST, back_up, digests
+from cli.backups.restoring import put_back
 from cli.installation import Installation
 from config.home import HOME_FORMAT
 from models.errors import ServiceError
@@ -40,9 +43,22 @@ def test_a_backup_that_was_changed_is_no_backup(simple: Installation, tmp_path: 
     file.write_bytes(whole)
     manifest.write_text(json.dumps({**fields, "format": HOME_FORMAT + 1, "program": "7.0"}))
     refused(r"restore it with version 7\.0 or newer")
-    manifest.write_text("{}")
-    refused("cannot be read")
+    for changed in (
+        {},
+        {**fields, "format": math.inf},
+        {**fields, "namespaces": [1]},
+        {**fields, "namespaces": 2**63},
+    ):
+        manifest.write_text(json.dumps(changed))
+        refused("cannot be read")
+    os.truncate(manifest, 1 << 33)  # a sparse file
+    refused(r"is no backup: manifest\.json has 8,589,934,592 bytes")
     refused("is no backup", tmp_path)
+    manifest.unlink()
+    os.mkfifo(manifest)
+    refused(r"is no backup: it has no manifest\.json")
+    (backup / "more").write_bytes(b"")
+    assert digests(backup).keys() == {"documents.db"}
     assert found(simple) == ["lease"]
 
 

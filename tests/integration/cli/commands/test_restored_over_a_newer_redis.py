@@ -11,7 +11,8 @@ from chorale_client import Answer
 from chorale_client.keys import GENERATION
 from chorale_client.wire_names import QUEUE_RETRIEVE
 
-from cli.backup_files import back_up, put_back
+from cli.backups.files import back_up
+from cli.backups.restoring import put_back
 from cli.installation import Installation
 from config.settings import Settings
 from ingest.raw_documents import RawDocument

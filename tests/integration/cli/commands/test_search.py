@@ -40,14 +40,6 @@ def test_json_is_one_document_on_stdout_and_nothing_else(chorale: Run) -> None:
     assert "branches" not in hit
 
 
-def test_a_fusion_method_is_named_on_the_command_line(chorale: Run) -> None:
-    search = ("search", "ERR-4711", "--json", "--options")
-    hits = document(chorale(*search, '{"fusion": "weaviate-relative"}'))["questions"][0]["hits"]
-    assert {hit["score_kind"] for hit in hits} == {"weaviate-relative"}
-    unknown = chorale(*search, '{"fusion": "magic"}')
-    assert "fusion: no 'magic'; there are: bounded, comb-mnz" in unknown.stdout + unknown.stderr
-
-
 def test_what_follows_the_fusion_is_asked_for_on_the_command_line(chorale: Run) -> None:
     options: dict[str, Any] = {
         "thresholds": {"min_fused_score": 0.999},

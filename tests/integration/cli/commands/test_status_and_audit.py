@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from monitoring.queues import read_queues
 from tests.integration.cli.commands.printed import complaint, document, shown
 from tests.support.command_line import Run
 from tests.support.pipelines.pipeline import RunningPipeline
-from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 
@@ -61,13 +59,4 @@ def test_audit_lists_the_last_request_and_shows_everything_about_it(
 def test_audit_names_an_unknown_request_and_a_missing_trail(chorale: Run, alone: Run) -> None:
     unknown = complaint(chorale("audit", "show", "no-such-id"))
     assert unknown.startswith("chorale: the trail has no request 'no-such-id'")
-    assert "there is no audit trail sqlite:///" in complaint(alone("audit", "last", "--json"))
-
-
-def test_a_queue_that_is_read_through_the_broker_has_a_length_and_no_age(
-    own_redis_server: RedisServer,
-) -> None:
-    redis, broker = own_redis_server.client(), own_redis_server.celery_url
-    redis.lpush("chorale.retrieve", "{}", "{}")
-    (state,) = read_queues(redis, ["chorale.retrieve"], broker_url=broker).values()
-    assert (state.length, state.age_s) == (2, None)
+    assert "there is no audit database sqlite:///" in complaint(alone("audit", "last", "--json"))

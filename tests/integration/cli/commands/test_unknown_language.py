@@ -11,42 +11,34 @@ import pytest
 from cli.installation import Installation
 from cli.namespace_states import language_lines
 from config.settings import Settings
-from models.known_words import ADVICE
+from models.texts.known_words import ADVICE
 from tests.integration.cli.commands.printed import document, shown
 from tests.support.command_line import Called, Run
-from tests.support.models.languages import ENGLISH, ITALIAN
+from tests.support.models.languages import ITALIAN
 
 SENTENCE = "namespace 'italian': its encoder knows "
 
 
-@pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("texts")
-    (folder / "italian.txt").write_text(ITALIAN)
-    (folder / "english.txt").write_text(ENGLISH)
-    return folder
-
-
 @pytest.fixture
-def indexed(chorale: Run, texts: Path) -> Iterator[Called]:
-    """What was said when the Italian text was indexed; other tests of the folder see neither namespace."""
-    assert "its encoder" not in chorale("index", str(texts / "english.txt"), "-n", "english").stderr
-    yield chorale("index", str(texts / "italian.txt"), "-n", "italian")
-    for namespace in ("italian", "english"):
-        assert chorale("namespaces", "delete", namespace, "--yes").returncode == 0
+def indexed(chorale: Run, tmp_path: Path) -> Iterator[Called]:
+    """What was said when the Italian text was indexed; other tests of the folder do not see its namespace."""
+    (tmp_path / "italian.txt").write_text(ITALIAN)
+    yield chorale("index", str(tmp_path / "italian.txt"), "-n", "italian")
+    assert chorale("namespaces", "delete", "italian", "--yes").returncode == 0
 
 
+@pytest.mark.slow
 def test_index_search_doctor_and_jobs_say_it_once(chorale: Run, indexed: Called, tmp_path: Path) -> None:
     assert (indexed.stderr.count(SENTENCE), indexed.stderr.count(ADVICE)) == (1, 1)
 
     answer = document(chorale("search", "disdetta", "-n", "italian", "--json"))
     assert [line.startswith(f"language: {SENTENCE}") for line in answer["warnings"]] == [True]
     assert shown(chorale("search", "disdetta", "-n", "italian")).count("warning language: ") == 1
-    assert document(chorale("search", "notice", "-n", "english", "--json"))["warnings"] == []
+    assert document(chorale("search", "notice", "--json"))["warnings"] == []
 
     examined = shown(chorale("doctor"))
     assert examined.count(SENTENCE) == 1
-    assert "'english'" not in examined
+    assert "'default'" not in examined
 
     questions = tmp_path / "questions.csv"
     questions.write_text("id,text\n1,disdetta\n2,ferie\n")

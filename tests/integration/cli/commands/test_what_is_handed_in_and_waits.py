@@ -15,8 +15,7 @@ from chorale_client import NoRoom
 from chorale_client.keys import HEARTBEAT
 
 from tests.support.command_line import Run, command
-from tests.support.pipelines.pipeline import RunningPipeline
-from tests.support.servers.redis_server import RedisServer
+from tests.support.pipelines.pipeline import WORKER, RunningPipeline
 from tests.support.stores.one_engine import embedded_store
 from tests.support.waiting import until
 
@@ -24,15 +23,9 @@ QUEUE = "chorale.index"
 OVERTAKEN = "overtaken: a later message has written or deleted it"
 
 
-@pytest.fixture(scope="module")
-def pipeline() -> Iterator[RunningPipeline]:
-    with RedisServer() as server, RunningPipeline(server, queues=[QUEUE]) as running:
-        yield running
-
-
 @contextmanager
 def nobody_at_work(pipeline: RunningPipeline) -> Iterator[None]:
-    worker = pipeline.processes[QUEUE]
+    worker = pipeline.processes[WORKER]
     worker.send_signal(signal.SIGSTOP)
     try:
         yield
@@ -97,7 +90,7 @@ def test_who_indexes_by_workers_waits_for_room(pipeline: RunningPipeline, tmp_pa
     try:
         with nobody_at_work(pipeline):
             # The heartbeat of a worker that hangs for longer would expire, and nobody would wait for that worker.
-            redis.persist(HEARTBEAT + QUEUE)
+            redis.persist(HEARTBEAT + WORKER)
             # Nothing to index in them: they only wait.
             with suppress(NoRoom):
                 while True:
@@ -106,7 +99,7 @@ def test_who_indexes_by_workers_waits_for_room(pipeline: RunningPipeline, tmp_pa
                 with pytest.raises(subprocess.TimeoutExpired):
                     running.wait(6)
                 assert redis.llen(QUEUE) > 10
-                pipeline.processes[QUEUE].send_signal(signal.SIGCONT)
+                pipeline.processes[WORKER].send_signal(signal.SIGCONT)
                 printed, complained = running.communicate(timeout=60)
         # The command also prints its progress where no terminal is.
         assert (running.returncode, "1 added" in printed) == (0, True), complained

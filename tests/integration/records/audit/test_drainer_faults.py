@@ -163,9 +163,10 @@ def test_requests_wait_in_the_outbox_while_the_disk_is_full(redis_client: Redis,
 
 
 def test_an_unreadable_entry_that_a_full_redis_keeps_holds_no_other_back(
-    own_redis_server: RedisServer, file_engine: Engine
+    own_redis_server: RedisServer, file_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [f"request-{number}" for number in range(200)]
+    monkeypatch.setattr("records.audit.drainer.LOST_AFTER_MS", 50)
+    names = [f"request-{number}" for number in range(100)]
     with own_redis_server.client() as client:
         client.xadd(OUTBOX, {"hello": "world"})
         add(client, *names)

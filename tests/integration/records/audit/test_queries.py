@@ -6,7 +6,7 @@ import pytest
 from redis import Redis
 from sqlalchemy import Engine, event, update
 
-from models.audit_tables import RequestRow
+from models.tables.audit import RequestRow
 from records.audit.drainer import Drainer
 from records.audit.queries import MINUTE_MS, Minute, Which, last, listed, minutes, show
 from tests.support.ledger.audit_entries import (

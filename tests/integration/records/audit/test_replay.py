@@ -14,9 +14,9 @@ from sqlalchemy import Engine
 
 from evaluation.recorded.replay import Replay, replay
 from fusion.rankings import Scores
-from models.audit_tables import RequestRow
 from models.errors import ServiceError
 from models.plan import QuestionRules, RerankPlan
+from models.tables.audit import RequestRow
 from records.audit.drainer import Drainer
 from records.audit.queries import show
 from records.database import upgrade

@@ -12,7 +12,7 @@ import pytest
 from redis import Redis
 from sqlalchemy import Engine, func, select
 
-from models.audit_tables import AuditTable
+from models.tables.audit import AuditTable
 from records.audit import deletion
 from records.audit.deletion import Retention
 from records.audit.drainer import Drainer

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import Engine
 
-from models.audit_tables import AuditTable
 from models.errors import ServiceError
-from models.installation_tables import installation_metadata
-from models.schema import UnknownSchema
-from records.database import SCHEMA, upgrade
+from models.tables.audit import AuditTable
+from models.tables.installation import installation_metadata
+from models.tables.schema import UnknownSchema
+from records.database import LOCKS, SCHEMA, upgrade
 from tests.contracts.schema import SchemaContract
-from tests.support.servers.database_process import line_of, started
 
 
 class TestAuditSchema(SchemaContract):
@@ -21,9 +21,7 @@ class TestAuditSchema(SchemaContract):
     refusal = UnknownSchema
 
 
-def test_waiting_for_another_process_is_bounded(database_url: str) -> None:
-    with started("hold_schema", database_url) as process:
-        assert line_of(process) == "locked"
-        with pytest.raises(ServiceError, match="another process"):
-            upgrade(database_url, wait_s=0.2)
+def test_waiting_for_another_process_is_bounded(engine: Engine, database_url: str) -> None:
+    with LOCKS[engine.dialect.name](engine, 10), pytest.raises(ServiceError, match="another process"):
+        upgrade(database_url, wait_s=0.2)
     upgrade(database_url, wait_s=10)

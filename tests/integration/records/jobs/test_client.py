@@ -74,9 +74,9 @@ def store(
 def jobs(
     redis_client: Redis, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ClientJobs]:
-    for name, value in {"AGAIN_S": 0.3, "LOOK_S": 0.1}.items():
+    for name, value in {"AGAIN_S": 0.3, "POLL_S": 0.1}.items():
         monkeypatch.setattr(service_calls, name, value)
-    monkeypatch.setattr(client_jobs, "LONGEST_LOOK_S", 0.1)
+    monkeypatch.setattr(client_jobs, "LONGEST_POLL_S", 0.1)
     monkeypatch.setattr(client_jobs, "PATIENCE_S", 20)
     with closing(Chorale(redis_server.url)) as chorale:
         yield chorale.jobs
@@ -303,7 +303,7 @@ def test_without_a_sweeper_nothing_hangs(jobs: ClientJobs, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("own_redis_server", [{"maxmemory": "8mb"}], indirect=True)
 def test_lines_do_not_fill_redis(own_redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_calls, "LOOK_S", 0.1)
+    monkeypatch.setattr(service_calls, "POLL_S", 0.1)
     with own_redis_server.client() as redis:
         for number in range(60):
             redis.set(f"ballast {number}", "x" * 100_000)

@@ -277,7 +277,7 @@ def test_workers_that_write_at_once_lose_no_count(store: Jobs) -> None:
 def test_whatever_happens_the_counts_are_those_of_the_result_lines(store: Jobs, seed: int) -> None:
     chance = random.Random(seed)
     job_id = submitted(store, "job", [lines(4, first=1 + 4 * n, refused=[7]) for n in range(5)])
-    for now_ms in range(1_000, 1_040):
+    for now_ms in range(1_000, 1_025):
         steps(store, job_id, chance, now_ms)
         job = store.get(job_id)
         assert min(job.counts.values()) >= 0, job

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from pydantic_core import to_json
 from redis import Redis
 from sqlalchemy import Engine
@@ -13,24 +11,13 @@ from sqlalchemy import Engine
 from models.plan import FusionPlan
 from records.audit.drainer import Drainer
 from records.audit.queries import Which
-from records.database import open_database, upgrade
 from records.judgements import store
 from records.judgements.feedback import Event, Feedback, Source
 from records.judgements.impressions import impressions
 from tests.support.ledger.audit_entries import ACCEPTED_AT_MS, make_answer, make_entry, make_plan, put
 from tests.support.ledger.audit_entries import make_request as asked
-from tests.support.servers.databases import empty_database
 
 TEAMS = {"A": ["docs:guide.md"], "B": ["docs:tour.md"]}
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with empty_database(request.param, tmp_path_factory.mktemp("impressions")) as url:
-        upgrade(url)
-        engine = open_database(url)
-        yield engine
-        engine.dispose()
 
 
 def entry(request_id: str, at: int, rival: str | None, stages: list[dict[str, Any]]) -> dict[str, str]:

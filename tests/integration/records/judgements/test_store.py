@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from redis import Redis
-from sqlalchemy import Engine, delete
+from sqlalchemy import Engine
 
-from models.audit_tables import RequestRow
-from models.installation_tables import feedback_table
 from records.audit import deletion
 from records.audit.deletion import Retention
 from records.audit.drainer import Drainer
 from records.audit.queries import Which, last
-from records.database import open_database
 from records.judgements import store
 from records.judgements.feedback import Event, Feedback
 from tests.support.ledger.audit_entries import make_request, put, whole_entry
@@ -31,19 +27,14 @@ REQUESTS = {"t.acme.new": 0, "t.zenith.same": 1, "old": 3}
 
 
 @pytest.fixture
-def engine(database_url: str, redis_client: Redis) -> Iterator[Engine]:
+def engine(engine: Engine, redis_client: Redis) -> Engine:
     """The trail of `REQUESTS`, each with one hit."""
-    engine = open_database(database_url)
     for name, days in REQUESTS.items():
         text = "how old?" if name == "old" else "how new?"
         request = make_request(text, request_id=name, namespace="docs")
         put(redis_client, whole_entry(request, accepted_at_ms=NOW_MS - days * DAY_MS))
     Drainer(redis_client, engine, keep_texts=True).drain_once(1)
-    yield engine
-    with engine.begin() as connection:
-        connection.execute(delete(RequestRow))
-        connection.execute(delete(feedback_table))
-    engine.dispose()
+    return engine
 
 
 def grade(engine: Engine, request_id: str, grade: int, *, key: str = "k", at_ms: int = NOW_MS) -> Feedback:

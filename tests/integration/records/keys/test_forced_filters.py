@@ -59,7 +59,7 @@ class Corpus:
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corpus]:
     drawn = random.Random(20_261_123)
-    fields = {f"d{number:03}": drawn_fields(drawn) for number in range(120)}
+    fields = {f"d{number:03}": drawn_fields(drawn) for number in range(60)}
     store = embedded_store(tmp_path_factory.mktemp("corpus"))
     documents = {name: document(name, "pear", metadata=held) for name, held in fields.items()}
     store.create("everybody", MANIFEST)
@@ -108,7 +108,7 @@ def answers(corpus: Corpus, namespace: str, filters: dict[str, Any]) -> list[Any
     ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(number=st.integers(0, len(FORCED) - 1), asked=FILTERS)
 def test_whatever_is_asked_nothing_of_other_documents_comes_through(
     corpus: Corpus, number: int, asked: dict[str, Any]

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import Engine, event
 
 from models.errors import WrongDeclaration
-from models.installation_tables import key_table
-from records.database import open_database
+from models.tables.installation import key_table
 from records.keys.grant import Grant
 from records.keys.key_store import KeyStore, KeysUnavailable, NoSuchKey, hash_of, parts_of
 from tests.support.waiting import until
@@ -46,12 +45,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def opened(database_url: str, clock: Clock) -> Iterator[Callable[[], KeyStore]]:
+def opened(engine: Engine, database_url: str, clock: Clock) -> Iterator[Callable[[], KeyStore]]:
     """Opens stores as several processes would, on a database without keys."""
-    engine = open_database(database_url)
-    with engine.begin() as connection:
-        connection.execute(key_table.delete())
-    engine.dispose()
     stores: list[KeyStore] = []
 
     def open_one() -> KeyStore:
@@ -157,16 +152,14 @@ def test_the_last_use_is_known_to_the_minute(store: KeyStore, clock: Clock) -> N
     until(lambda: used_at_ms() == clock.now_ms)
 
 
-def test_the_secret_is_nowhere_in_the_database(store: KeyStore, database_url: str) -> None:
+def test_the_secret_is_nowhere_in_the_database(store: KeyStore, engine: Engine) -> None:
     made = store.create(GRANT, name="website")
     secret = (parts_of(made.text) or ("", ""))[1]
     store.find(made.text)
     assert secret not in repr(store.list(10))
     assert made.hashed not in repr(store.list(10))
-    engine = open_database(database_url)
     with engine.connect() as connection:
         rows = repr(connection.execute(key_table.select()).all())
-    engine.dispose()
     assert secret not in rows
     assert hash_of(secret) in rows
 

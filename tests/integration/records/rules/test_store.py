@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,17 +17,7 @@ from models.rules import Rules, read_rules
 from records.database import open_database
 from records.rules import store as of_stores
 from records.rules.store import RuleCopying, RulesChanged, RuleStore, RulesUnavailable, copy_rules
-from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
-
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = open_database(database_url)
-    yield engine
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DELETE FROM chorale_rules")
-    engine.dispose()
 
 
 @pytest.fixture
@@ -35,20 +25,12 @@ def store(engine: Engine) -> RuleStore:
     return RuleStore(engine)
 
 
-@pytest.fixture(scope="module")
-def redis() -> Iterator[Redis]:
-    with RedisServer() as server:
-        client = Redis.from_url(server.url)
-        yield client
-        client.close()
-
-
 def blocking(name: str, *documents: str) -> Callable[[Rules], Rules]:
     return lambda before: read_rules({"block": {**before.block, name: {"documents": documents}}})
 
 
-def copied(redis: Redis) -> dict[str, Any]:
-    found: Any = redis.hgetall(RULES)
+def copied(redis_client: Redis) -> dict[str, Any]:
+    found: Any = redis_client.hgetall(RULES)
     return {name.decode(): from_json(text) for name, text in found.items()}
 
 
@@ -97,23 +79,21 @@ def test_changes_at_the_same_time_are_all_kept(store: RuleStore) -> None:
     assert [one.version for one in store.history("law", 100)] == list(range(8, 0, -1))
 
 
-def test_the_copy_in_redis_becomes_equal_to_the_database(store: RuleStore, redis: Redis) -> None:
-    redis.delete(RULES)
+def test_the_copy_in_redis_becomes_equal_to_the_database(store: RuleStore, redis_client: Redis) -> None:
     store.change("law", blocking("a", "b"), by="ann")
-    copy_rules(redis, store, "law")
+    copy_rules(redis_client, store, "law")
     store.change("other", blocking("c", "d"), by="ann")
-    copy_rules(redis, store, "nothing")
-    assert copied(redis) == {"law": {"version": 1, "rules": {"block": {"a": {"documents": ["b"]}}}}}
+    copy_rules(redis_client, store, "nothing")
+    assert copied(redis_client) == {"law": {"version": 1, "rules": {"block": {"a": {"documents": ["b"]}}}}}
     # A newer copy than the database, as after a restore, and a namespace that the database does not know.
-    redis.hset(RULES, mapping={"law": '{"version": 9, "rules": {}}', "gone": "x"})
-    copy_rules(redis, store)
-    assert {name: one["version"] for name, one in copied(redis).items()} == {"law": 1, "other": 1}
+    redis_client.hset(RULES, mapping={"law": '{"version": 9, "rules": {}}', "gone": "x"})
+    copy_rules(redis_client, store)
+    assert {name: one["version"] for name, one in copied(redis_client).items()} == {"law": 1, "other": 1}
 
 
 def test_a_copy_that_is_made_meanwhile_is_not_overwritten_by_an_older_one(
-    store: RuleStore, redis: Redis, monkeypatch: pytest.MonkeyPatch
+    store: RuleStore, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    redis.delete(RULES)
     store.change("law", blocking("a", "b"), by="ann")
     read = store.current
     overtaken: list[bool] = []
@@ -123,24 +103,25 @@ def test_a_copy_that_is_made_meanwhile_is_not_overwritten_by_an_older_one(
         if not overtaken:
             overtaken.append(True)
             store.change("law", blocking("a", "c"), by="bob")
-            copy_rules(redis, store, "law")
+            copy_rules(redis_client, store, "law")
         return found
 
     monkeypatch.setattr(store, "current", slow)
-    copy_rules(redis, store, "law")
-    assert copied(redis)["law"]["version"] == 2
+    copy_rules(redis_client, store, "law")
+    assert copied(redis_client)["law"]["version"] == 2
 
 
-def test_a_redis_that_lost_its_rules_gets_them_again(store: RuleStore, redis: Redis) -> None:
-    redis.delete(RULES)
+def test_a_redis_that_lost_its_rules_gets_them_again(store: RuleStore, redis_client: Redis) -> None:
     store.change("law", blocking("a", "b"), by="ann")
     stop = threading.Event()
-    duty = threading.Thread(target=RuleCopying(redis, store, lambda: None, every_s=0.05).run, args=(stop,))
+    duty = threading.Thread(
+        target=RuleCopying(redis_client, store, lambda: None, every_s=0.05).run, args=(stop,)
+    )
     duty.start()
     try:
-        until(lambda: "law" in copied(redis))
-        redis.delete(RULES)
-        until(lambda: "law" in copied(redis))
+        until(lambda: "law" in copied(redis_client))
+        redis_client.delete(RULES)
+        until(lambda: "law" in copied(redis_client))
     finally:
         stop.set()
         duty.join()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
-from models.document_tables import documents_metadata, near_duplicates_metadata
+from models.tables.documents import documents_metadata, near_duplicates_metadata
 from search.documents import engine_writer as writes
 from search.documents.store import DocumentStore
 from search.engines.embedded.store import EmbeddedStore
@@ -18,7 +18,15 @@ from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, opened
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test runs on both kinds of database, unless its module has others in `DATABASES`, or the test names its own."""
+    own = [mark for mark in metafunc.definition.iter_markers("parametrize") if mark.args[0] == "kept_url"]
+    if "kept_url" in metafunc.fixturenames and not own:
+        kinds = getattr(metafunc.module, "DATABASES", ("sqlite", "postgresql"))
+        metafunc.parametrize("kept_url", kinds, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def kept_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with empty_database(request.param, tmp_path_factory.mktemp("documents")) as url:
         BRING_UP["documents"](url)

@@ -46,7 +46,7 @@ def test_pages_show_every_document_of_now_once(
 def test_a_page_with_filters_looks_at_a_part_and_says_where_the_next_one_begins(
     store: DocumentStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(browsing, "LOOKED_AT", 2)
+    monkeypatch.setattr(browsing, "SCANNED", 2)
     store.upsert(NS, [replace(a_document(name), metadata={"team": name}) for name in "abc"])
     assert page(url, team="c") == ([], "b")
     assert page(url, "b", team="c") == (["c"], None)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import MetaData
 
-from models.document_tables import documents_metadata, near_duplicates_metadata
 from models.errors import BadIndex, StoreUnavailable
+from models.tables.documents import documents_metadata, near_duplicates_metadata
 from search.documents.database import _SCHEMA_LOCK, SCHEMA
 from search.documents.document_table import DocumentTable
 from search.documents.file_reading import VERSION_TABLE

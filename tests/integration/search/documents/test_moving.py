@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from models.errors import BadIndex, NotConfigured, NotEverywhere, StoreUnavailable, WriterBusy
+from models.errors import BadIndex, NotConfigured, StoreUnavailable, WriterBusy
 from search.documents import document_rows, moving
 from search.documents.moving import move
 from search.documents.store import DocumentStore, Rebuilding
@@ -18,6 +18,9 @@ from search.engines.embedded.store import EmbeddedStore
 from search.protocol import Search
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, shown
+
+DATABASES = ("sqlite",)
+on_both = pytest.mark.parametrize("kept_url", ["sqlite", "postgresql"], indirect=True, scope="module")
 
 
 @pytest.fixture(autouse=True)
@@ -30,9 +33,9 @@ def turns_of_two_documents(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def in_texts(store: DocumentStore) -> DocumentStore:
     """Six documents, which only the store `texts` has."""
+    move(store, NS, ["texts"])
     for name in "abcdef":
         store.upsert(NS, [a_document(name)])
-    move(store, NS, ["texts"])
     return store
 
 
@@ -48,6 +51,7 @@ def away(*_: Any) -> None:
     raise StoreUnavailable("away")
 
 
+@on_both
 def test_a_namespace_moves_while_documents_are_written_and_deleted(
     in_texts: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
@@ -159,16 +163,6 @@ def test_a_reader_of_a_store_that_a_namespace_left_is_dropped(
     assert [*texts._readers] == []
 
 
-def test_the_complaint_about_a_store_names_the_stores_of_a_namespace_that_was_never_moved(
-    store: DocumentStore, vectors: FailingStore
-) -> None:
-    vectors.refused = {"c": "too long"}
-    with pytest.raises(NotEverywhere):
-        store.upsert(NS, [a_document("c")])
-    with pytest.raises(StoreUnavailable, match=r"the namespace is still served by texts, vectors$"):
-        move(store, NS, ["vectors"])
-
-
 def test_a_store_that_refuses_or_loses_a_document_does_not_serve(
     in_texts: DocumentStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +201,7 @@ def test_an_old_index_whose_server_is_away_is_dropped_later(
     assert indexes(texts) == []
 
 
+@on_both
 def test_a_namespace_stays_where_it_was_moved_when_it_is_embedded_again(
     in_texts: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:

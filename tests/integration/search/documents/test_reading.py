@@ -75,3 +75,17 @@ def test_a_database_that_does_not_answer_costs_no_more_than_the_time_given(
     assert reads.texts(NS, ["a#0"], timeout_s=30).keys() == {"a#0"}
     documents.close()
     database.close()
+
+
+def test_namespaces_are_listed_in_pages(store: DocumentStore, url: str) -> None:
+    for name in ("c", "a", "b"):
+        store.create(name, MANIFEST)
+    documents = Documents(url)
+    first, second, last = (
+        [state.name for state in documents.namespaces(after=after, limit=2)] for after in ("", "b", NS)
+    )
+    assert (first, second, last) == (["a", "b"], ["c", NS], [])
+    assert documents.namespaces(names=[]) == []
+    of_some = documents.namespaces(after="a\0", names=["a", "c", "nowhere", "\0"])
+    assert [state.name for state in of_some] == ["c"]
+    documents.close()

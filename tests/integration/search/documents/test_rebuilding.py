@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import func, select
 
 from ingest.near_duplicates import NearDuplicates
-from models.document_tables import near_duplicates_metadata
 from models.documents import Manifest
 from models.errors import NotEverywhere, StoreUnavailable
+from models.tables.documents import near_duplicates_metadata
 from search.documents.store import DocumentStore, Rebuilding
 from search.engines.embedded.store import EmbeddedStore
 from search.protocol import Index

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from sqlalchemy import create_engine, func, select
 
-from models.documents import Document, Manifest, Passage
+from models.documents import Document, Passage
 from models.errors import (
-    BadIndex,
     InvalidAnswer,
-    ManifestMismatch,
     NotEverywhere,
     StageFailure,
     StoreUnavailable,
@@ -26,7 +22,7 @@ from search.documents.store import DocumentStore, Rebuilding
 from search.engines.embedded.store import EmbeddedStore
 from tests.support.servers.databases import empty_database
 from tests.support.stores.failing_store import FailingStore
-from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
+from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
 
 
 def test_every_store_shows_a_batch_under_one_generation(
@@ -128,17 +124,18 @@ def test_deletes_and_replacements_reach_every_store(
 
 
 def test_a_store_that_is_declared_later_receives_everything(
-    store: DocumentStore, url: str, texts: EmbeddedStore, tmp_path: Path
+    store: DocumentStore, url: str, texts: EmbeddedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.upsert(NS, [a_document(f"d{number:03}") for number in range(300)])
-    store.upsert(NS, [a_document(f"e{number:03}") for number in range(800)])
+    monkeypatch.setattr("search.documents.document_rows._PORTION", 10)
+    store.upsert(NS, [a_document(f"d{number}") for number in range(3)])
+    store.upsert(NS, [a_document(f"e{number}") for number in range(8)])
     store.upsert(NS, [a_document("last")])
     new = FailingStore(tmp_path / "new")
     later = opened(url, texts=texts, new=new)
     assert later.settle(NS) == {}
     assert shown(new) == shown(texts)
     # Portions of whole batches.
-    assert [len(batch) for batch in new.written] == [1_100, 1]
+    assert [len(batch) for batch in new.written] == [11, 1]
     later.close()
 
 
@@ -148,32 +145,11 @@ def test_each_namespace_has_one_writer_at_a_time(store: DocumentStore, url: str,
         for writer in (other, store):
             with pytest.raises(WriterBusy, match="law"):
                 thread.submit(writer.upsert, NS, [a_document("a")]).result()
+    # A write to the table holds the namespace by itself.
+    with other.exclusive(NS), pytest.raises(WriterBusy, match="law"):
+        store.table.put(store.known(NS), [a_document("b")])
     other.close()
     assert store.upsert(NS, [a_document("a")]) == 1
-
-
-def test_a_namespace_whose_first_documents_were_too_short_to_measure_is_measured_later(
-    store: DocumentStore,
-) -> None:
-    store.upsert(NS, [a_document("short")])
-    assert store.create(NS, replace(MANIFEST, known_words=0.9)) == replace(MANIFEST, known_words=0.9)
-    assert store.create(NS, MANIFEST).known_words == 0.9
-    assert store.known(NS).manifest.known_words == 0.9
-    assert store.upsert(NS, [a_document("long")]) == 2
-
-
-def test_a_single_write_to_the_table_holds_the_namespace_by_itself(
-    store: DocumentStore, url: str, tmp_path: Path
-) -> None:
-    other = opened(url, texts=EmbeddedStore(tmp_path / "1"))
-    build = store.known(NS)
-    store.table.put(build, [a_document("a")])
-    with other.exclusive(NS), pytest.raises(WriterBusy, match="law"):
-        store.table.put(build, [a_document("b")])
-    with store.exclusive(NS), ThreadPoolExecutor(1) as thread, pytest.raises(WriterBusy, match="law"):
-        thread.submit(store.table.put, build, [a_document("c")]).result()
-    assert store.table.ids(build) == ["a"]
-    other.close()
 
 
 def test_a_writer_whose_lock_connection_is_lost_writes_nothing_more(tmp_path: Path) -> None:
@@ -201,20 +177,6 @@ def test_a_writer_whose_lock_connection_is_lost_writes_nothing_more(tmp_path: Pa
         for one in (table, other):
             one.close()
         server.dispose()
-
-
-def test_invalid_input_is_refused_before_anything_is_written(
-    store: DocumentStore, vectors: FailingStore
-) -> None:
-    wrong = Document("a", "tests", "A", (Passage("a#0", 0, "x", vector=np.ones(2, np.float32)),))
-    with pytest.raises(InvalidAnswer, match="dimension 4"):
-        store.upsert(NS, [a_document("b"), wrong])
-    with pytest.raises(ManifestMismatch, match="language"):
-        store.create(NS, Manifest("s", "it", "a", "e", DIMENSION))
-    with pytest.raises(BadIndex, match="there are: law"):
-        store.upsert("nowhere", [a_document("a")])
-    assert vectors.written == []
-    assert store.upsert(NS, []) == 0
 
 
 def test_an_unknown_or_silent_database_is_named_without_its_password() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import WrongDeclaration
@@ -27,6 +27,7 @@ _TEXT = st.text(min_size=1, max_size=20).filter(lambda text: any(map(str.isalnum
 
 
 @given(question=_TEXT, document=_TEXT, word=_TEXT)
+@settings(max_examples=25)
 def test_a_text_of_toml_is_read_back_as_it_was(question: str, document: str, word: str) -> None:
     given = {
         "pin": {"a": {"questions": [question, "b"], "documents": [document]}},

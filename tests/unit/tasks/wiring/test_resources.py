@@ -1,5 +1,8 @@
+"""What a process works with, and what it needs: models, words and vectors, as settings, pipeline and packages say."""
+
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,8 +19,10 @@ from inference.model_files import ModelTrust
 from models.errors import ModelMissing, WrongDeclaration
 from tasks.wiring.pipeline import load_pipeline
 from tasks.wiring.resources import Resources
+from tasks.worker.warming import _used_encoders
 from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
-from tests.support.pipelines.pipeline_files import Declares
+from tests.support.pipelines.outside_packages import importable, write_package
+from tests.support.pipelines.pipeline_files import LOCAL, Declares, branch
 
 
 @pytest.fixture
@@ -138,3 +143,57 @@ def test_factors_of_its_own_stand_before_the_shipped_ones_and_a_wrong_file_is_re
     monkeypatch.setenv("CHORALE_REDIS_URL", "redis://nowhere")
     with pytest.raises(WrongDeclaration, match=r"CHORALE_CONFIDENCE_FILE.*no signals: colour"):
         Resources.from_environment()
+
+
+NEAR = LOCAL + branch("near", "dense")
+MODULE = """
+from models.declarations.extensions import BranchKind
+NEAR = BranchKind(lambda part: [], needs=frozenset({NEEDS}))
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "site").mkdir()
+    with importable(tmp_path / "site"):
+        yield tmp_path / "site"
+
+
+def test_a_process_needs_what_the_kinds_of_its_branches_need() -> None:
+    resources = Resources(Settings(), load_pipeline(), "redis://unused")
+    assert resources.needs == {"questions", "passages", "text", "vectors"}
+    resources.answered_kinds = {"bm25", "http"}
+    assert resources.needs == {"text"}
+
+
+def test_a_source_by_vector_needs_the_encoder_of_its_branch(declares: Declares) -> None:
+    text = '[stores.theirs]\nkind = "http"\noptions = { url = "http://a", id = "id", params = { q = "PLACE" } }\n'
+    text += '[encoders.small]\nmodel = "any"\n' + LOCAL + branch("bm25")
+    by_vector = text.replace("PLACE", "{vector}") + branch("http", store="theirs", more='encoder = "small"')
+    resources = Resources(Settings(), declares(by_vector), "redis://unused")
+    assert resources.needs == {"text", "questions"}
+    assert _used_encoders(resources, ()) == ["small"], "and no default model, which nothing would use"
+    by_text = text.replace("PLACE", "{question}")
+    resources = Resources(Settings(), declares(by_text + branch("http", store="theirs")), "redis://unused")
+    assert resources.needs == {"text"}
+    with pytest.raises(WrongDeclaration, match=r"embeds nothing for a store without \{vector\}"):
+        declares(by_text + branch("http", store="theirs", more='encoder = "small"'))
+
+
+def test_the_needs_of_a_packages_kind_count_for_loading_and_for_threads(
+    site: Path, declares: Declares
+) -> None:
+    write_package(
+        site, "nearby", MODULE.replace("NEEDS", '"questions", "vectors"'), branch_kinds="near = nearby:NEAR"
+    )
+    settings = Settings(model_threads=4, worker_processes={"chorale.near": 2})
+    resources = Resources(settings, declares(NEAR), "redis://unused")
+    assert resources.needs == {"questions", "vectors"}
+    assert resources.threads_for_a_model == 2
+
+
+def test_an_unknown_need_stops_the_start_and_lists_the_known_ones(site: Path, declares: Declares) -> None:
+    write_package(site, "unlike", MODULE.replace("NEEDS", '"vectros"'), branch_kinds="near = unlike:NEAR")
+    said = "the package unlike .*no need vectros; there are: questions, passages, text, vectors"
+    with pytest.raises(WrongDeclaration, match=said):
+        declares(NEAR)

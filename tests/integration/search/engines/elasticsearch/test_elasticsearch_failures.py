@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import pytest
 
-from models.endpoints import ElasticsearchEndpoint
+from models.declarations.engines import ElasticsearchEndpoint
 from models.errors import InvalidAnswer, StageFailure, Unauthorised
 from search.engines.elasticsearch.store import ElasticsearchStore
-from search.kinds import open_elasticsearch
-from tests.contracts.search_server_faults import CALLS, Opens, SearchServerFaults, count, filled, refusal
+from tests.contracts.engine_faults import CALLS, count, filled
+from tests.contracts.search_server_faults import Opens, SearchServerFaults, refusal
 from tests.support.servers.elasticsearch_server import (
     PRODUCT,
     Answer,
@@ -93,35 +93,6 @@ def test_an_error_of_elasticsearch_becomes_one_sentence_without_the_key(
         assert server.asked[0][1]["authorization"] == f"ApiKey {SECRET}"
     assert "\n" not in str(raised.value)
     assert SECRET not in f"{raised.value!r} {store!r} {vars(store)} {endpoint!r} {caplog.text}"
-
-
-@pytest.mark.parametrize(
-    ("options", "secret", "header"),
-    [
-        ({"api_key_env": "OUR_SECRET"}, f"{SECRET}\n", f"ApiKey {SECRET}"),
-        # base64 of me:hunter2
-        ({"username": "me", "password_env": "OUR_SECRET"}, "hunter2\r\n", "Basic bWU6aHVudGVyMg=="),
-    ],
-    ids=["key", "password"],
-)
-def test_a_secret_from_a_file_is_sent_without_its_newline_and_never_shown(
-    options: dict[str, str],
-    secret: str,
-    header: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    monkeypatch.setenv("OUR_SECRET", secret)
-    with Impostor(lambda *_: (*refusal(401, "security_exception", "no"), PRODUCT)) as server:
-        store = open_elasticsearch("texts", {"url": server.url, **options})
-        store.reader = KnownIndexes()
-        with pytest.raises(Unauthorised) as raised:
-            count(store)
-        store.close()
-        assert server.asked[0][1]["authorization"] == header
-    for hidden in (secret.strip(), header.split()[1]):
-        assert hidden not in f"{raised.value!r} {store!r} {vars(store)} {caplog.text}"
 
 
 def test_the_clients_error_about_an_invalid_key_does_not_show_it() -> None:

@@ -10,14 +10,16 @@ import pytest
 from search.documents.reading import DocumentReader
 from search.engines.elasticsearch.store import ElasticsearchStore
 from tests.contracts.store import StoreContract
-from tests.contracts.store_documents import document
+from tests.contracts.store_documents import EAST, document, questions
 from tests.contracts.store_filters import DrawnFiltersContract, FiltersContract
-from tests.contracts.store_ranking import TextContract
+from tests.contracts.store_ranking import EmbeddedScoresContract, TextContract
 from tests.contracts.store_rebuilding import RebuildingContract
+from tests.contracts.store_searches import asking
 from tests.contracts.store_writing import WritingContract
 from tests.support.servers.databases import empty_database
 from tests.support.servers.elasticsearch_server import HUNSPELL, corner, opened
-from tests.support.stores.one_engine import OneEngine, with_documents
+from tests.support.stores.known_index import index_of
+from tests.support.stores.one_engine import Emptied, OneEngine, with_documents
 
 
 @pytest.fixture(scope="class")
@@ -39,18 +41,14 @@ def kept(
         yield store
 
 
-class Emptied:
-    options: ClassVar[Mapping[str, Any]] = {"vectors": True}
-
-    @pytest.fixture
-    def store(self, kept: OneEngine) -> Iterator[OneEngine]:
-        yield kept
-        for state in kept.namespaces():
-            kept.drop(state.name)
-
-
-class TestElasticsearchStore(Emptied, StoreContract, RebuildingContract, DrawnFiltersContract):
+class TestElasticsearchStore(
+    Emptied, StoreContract, EmbeddedScoresContract, RebuildingContract, DrawnFiltersContract
+):
     """A store with our own analyser."""
+
+    forgets_at_once = False
+
+    options: ClassVar[Mapping[str, Any]] = {"vectors": True}
 
     @pytest.fixture
     def reader(self, kept: OneEngine, prefix: str) -> Iterator[ElasticsearchStore]:
@@ -71,3 +69,16 @@ class TestWithAnAnalyserOfTheServer(Emptied, WritingContract, TextContract):
 
 class TestWithSeveralShards(Emptied, FiltersContract):
     options: ClassVar[Mapping[str, Any]] = {"vectors": True, "shards": 3, "replicas": 0}
+
+
+def test_a_document_with_thousands_of_passages_leaves_room_for_others() -> None:
+    others = [document(f"d{n:02}", "pear with some other words") for n in range(20)]
+    with corner() as prefix, opened(prefix, vectors=True) as store:
+        store.create(index_of())
+        store.write(index_of(), [document("book", *["pear"] * 2_500)], ())
+        store.write(index_of(), others, ())
+        [text] = store.search_text("ns", ["pear"], asking(depth=20))
+        [near] = store.search_vectors("ns", questions(EAST), asking(depth=20))
+    for ranking in (text, near):
+        assert len({hit.document_id for hit in ranking.hits}) == 20
+    assert [hit.document_id for hit in text.hits][-19:] == [f"d{n:02}" for n in range(19)]

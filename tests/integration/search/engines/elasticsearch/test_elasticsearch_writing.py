@@ -130,6 +130,21 @@ def test_an_analyser_that_the_server_lacks_is_named(prefix: str) -> None:
         assert not store.has(index_of())
 
 
+def test_an_index_that_somebody_deletes_is_missing_until_it_is_created_again(
+    store: ElasticsearchStore, prefix: str, client: Elasticsearch
+) -> None:
+    store.write(index_of(), [document("a", "pear")], ())
+    client.indices.delete(index=f"{prefix}-ns.v1")
+    for call in (lambda: store.write(index_of(), [document("b", "pear")], ()), lambda: found(store, "pear")):
+        with pytest.raises(BadIndex, match="no such index"):
+            call()
+    assert not store.has(index_of())
+    store.create(index_of())
+    store.write(index_of(), [document(f"d{n}", "pear") for n in range(300)], ())
+    store.write(index_of(), (), [f"d{n}" for n in range(1, 300)])
+    assert found(store, "pear") == ["d0#0"]
+
+
 def test_an_interrupted_batch_is_complete_after_a_repetition(prefix: str) -> None:
     with TcpProxy(host_and_port()) as proxy, opened(prefix) as watching:
         url = f"http://127.0.0.1:{proxy.port}"

@@ -97,17 +97,3 @@ def test_a_killed_process_leaves_no_half_segment_and_holds_up_nobody(
         assert inodes(tmp_path) == []
         assert ask(other) == [(expected, inodes(tmp_path))]
     assert len(inodes(tmp_path)) == 1
-
-
-def test_a_process_maps_nothing_of_a_dropped_and_of_a_rebuilt_namespace(
-    store: OneEngine, tmp_path: Path
-) -> None:
-    expected = write(store, 0, SIZE)
-    with reader(tmp_path) as process:
-        assert ask(process) == [(expected, inodes(tmp_path))]
-        store.rebuild("ns", MANIFEST, [document(f"e{n:04}", "x") for n in range(SIZE)])
-        assert ask(process) == [([f"e{n:04}" for n in range(SIZE)], inodes(tmp_path))]
-        store.drop("ns")
-        store.create("ns", MANIFEST)
-        assert write(store, 0, 3) == ask(process)[0][0]
-        assert ask(process) == [(write(store, 0, 3), [])]

@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from models.source_endpoints import HttpEndpoint
 from search.engines.http.source import HttpSource
-from tests.support.servers.search_server import (
-    SearchServer,
-    says,
-)
+from search.kinds import open_http_source
+from tests.support.servers.search_server import SearchServer, says
 from tests.support.stores.wiki_source import FIELDS, PAGES, Opens
 
 
@@ -30,13 +27,15 @@ def server(running: SearchServer) -> SearchServer:
 
 
 @pytest.fixture
-def opens(server: SearchServer) -> Iterator[Opens]:
-    """Opens the source `wiki` on that server with additional options."""
+def opens(server: SearchServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opens]:
+    """Opens the source `wiki` on that server with additional options; `key` is what the variable WIKI_KEY has."""
     made: list[HttpSource] = []
 
     def open_(*, key: str | None = None, **options: Any) -> HttpSource:
+        if key is not None:
+            monkeypatch.setenv("WIKI_KEY", key)
         usual = {"url": server.url, "params": {"q": "{question}", "limit": "{depth}"}, **FIELDS}
-        made.append(HttpSource("wiki", HttpEndpoint(**{**usual, **options}), key=key))
+        made.append(open_http_source("wiki", {**usual, **options}))
         return made[-1]
 
     yield open_

@@ -7,11 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from models.source_endpoints import FilterDialect
-from tests.support.servers.search_server import (
-    SearchServer,
-    says,
-)
+from models.declarations.sources import FilterDialect
+from tests.support.servers.search_server import SearchServer, says
 from tests.support.stores.wiki_source import Opens, found, ids
 
 
@@ -78,22 +75,20 @@ def test_hits_that_may_be_missing_because_filters_hold_here_are_said(
 
 
 @pytest.mark.parametrize("dialect", get_args(FilterDialect))
-@pytest.mark.parametrize("forced", ["acme", {"contains": "acm"}, {"not": "other"}, {"exists": True}])
 def test_a_forced_filter_is_compared_here_whatever_the_endpoint_makes_of_it(
-    server: SearchServer, opens: Opens, dialect: str, forced: Any
+    server: SearchServer, opens: Opens, dialect: str
 ) -> None:
     """The endpoint ignores filters; its second hit is another tenant's, and its third has no owner at all."""
-    server.answer = says(
-        {"items": [{"id": name, "owner": name} for name in ("acme", "other")] + [{"id": "x"}]}
-    )
+    hits = [{"id": "acme", "owner": "acme"}, {"id": "other", "owner": "other"}, {"id": "x"}]
+    server.answer = says({"items": hits})
     source = opens(**{**PINECONE, "filter_dialect": dialect}, metadata={"owner": "owner"})
-    options: dict[str, Any] = {"filters": {"owner": {"all": [forced, {"not": "other"}]}}}
-    ranking = found(source, forced_fields=("owner",), **options)
-    assert ids(ranking) == ["wiki/acme"]
-    # An owner that no hit has may be anybody.
-    hidden = opens(**{**PINECONE, "filter_dialect": dialect})
-    assert found(hidden, forced_fields=("owner",), filters={"owner": forced}).hits == ()
-    assert found(opens(), forced_fields=("owner",), filters={"owner": forced}).hits == (), "nothing is sent"
+    hidden, unfiltered = opens(**{**PINECONE, "filter_dialect": dialect}), opens()
+    for forced in ("acme", {"contains": "acm"}, {"not": "other"}, {"exists": True}):
+        filters = {"owner": {"all": [forced, {"not": "other"}]}}
+        assert ids(found(source, forced_fields=("owner",), filters=filters)) == ["wiki/acme"]
+        # An owner that no hit has may be anybody, also where nothing is sent.
+        for lacking in (hidden, unfiltered):
+            assert found(lacking, forced_fields=("owner",), filters={"owner": forced}).hits == ()
 
 
 def test_no_warning_says_what_a_key_forces_or_how_much_that_hides(server: SearchServer, opens: Opens) -> None:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from models.errors import (
     BadIndex,
     InvalidAnswer,
-    ManifestMismatch,
-    NotConfigured,
     StageFailure,
     StoreTimeout,
     StoreUnavailable,
-    WrongDeclaration,
 )
 from search.engines.opensearch.store import OpenSearchStore
 from search.kinds import open_opensearch
-from search.protocol import Search
-from tests.contracts.search_server_faults import Opens, SearchServerFaults, count, filled
-from tests.contracts.store_documents import EAST, document, questions
-from tests.support.pipelines import pipeline_files
+from tests.contracts.engine_faults import count, filled
+from tests.contracts.search_server_faults import Opens, SearchServerFaults
+from tests.contracts.store_documents import document
 from tests.support.servers import elasticsearch_server
 from tests.support.servers.elasticsearch_server import PRODUCT, Impostor
-from tests.support.servers.opensearch_server import OpenSearchServer
+from tests.support.servers.opensearch_server import NEWEST, OpenSearchServer
 from tests.support.stores.known_index import index_of, revisions
 from tests.support.waiting import until
 
@@ -38,7 +32,10 @@ def prefix(server: OpenSearchServer) -> str:
     return "faults"
 
 
+@pytest.mark.parametrize("server", [NEWEST], indirect=True, scope="package")
 class TestOpenSearchFaults(SearchServerFaults):
+    """The client's part, which is the same for both versions."""
+
     versions = "2.19 or 3"
 
     @pytest.fixture
@@ -63,6 +60,7 @@ def test_the_other_product_is_named_by_each(server: OpenSearchServer) -> None:
         stranger.create(index_of())
 
 
+@pytest.mark.long
 def test_vectors_on_a_server_without_the_plugin_are_refused_with_what_to_do(
     without_vectors: OpenSearchServer,
 ) -> None:
@@ -73,23 +71,7 @@ def test_vectors_on_a_server_without_the_plugin_are_refused_with_what_to_do(
         store.create(index_of())
 
 
-def test_a_namespace_without_vectors_or_with_another_analyser_is_named(server: OpenSearchServer) -> None:
-    with server.opened("plain") as store:
-        store.create(index_of())
-        with pytest.raises(NotConfigured, match=r"in OpenSearch has no vectors: .*`vectors = true`"):
-            store.search_vectors("ns", questions(EAST), Search(depth=1, timeout_s=30))
-    with (
-        server.opened("plain", vectors=True) as store,
-        pytest.raises(ManifestMismatch, match="vectors is False"),
-    ):
-        store.create(index_of())
-    with (
-        server.opened(analyser="klingon") as store,
-        pytest.raises(BadIndex, match=r"`analyser` is not on the server.*klingon"),
-    ):
-        store.create(index_of())
-
-
+@pytest.mark.parametrize("server", [NEWEST], indirect=True, scope="package")
 def test_what_a_stopped_or_killed_server_had_confirmed_is_there_when_it_comes_back(
     server: OpenSearchServer,
 ) -> None:
@@ -120,12 +102,7 @@ def is_back(store: OpenSearchStore) -> bool:
         return False
 
 
-def test_a_key_of_elasticsearch_is_a_wrong_option_and_a_password_is_read_from_its_variable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    declared = '[stores.texts]\nkind = "opensearch"\noptions = {}\n[branches.bm25]\nkind = "bm25"\ngroup = "lexical"\nstore = "texts"\n'
-    with pytest.raises(WrongDeclaration, match="api_key_env"):
-        pipeline_files.declared(tmp_path, declared.replace("{}", '{ api_key_env = "K" }'))
+def test_a_password_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUR_SECRET", "hunter2\r\n")
     with Impostor(lambda *_: (200, b"{}", PRODUCT)) as impostor:
         store = open_opensearch(

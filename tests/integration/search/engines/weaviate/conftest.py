@@ -1,4 +1,4 @@
-"""One Weaviate for the tests of a module; its namespaces are dropped after each test."""
+"""One Weaviate for the tests of a module; its namespace is dropped after each test."""
 
 from __future__ import annotations
 
@@ -20,5 +20,4 @@ def opened() -> Iterator[WeaviateStore]:
 @pytest.fixture
 def store(opened: WeaviateStore) -> Iterator[WeaviateStore]:
     yield opened
-    for name in ("ns", "open"):
-        opened.drop(index_of(name))
+    opened.drop(index_of())

@@ -1,15 +1,19 @@
-"""The namespaces and collections of a Weaviate."""
+"""The namespaces and collections of a Weaviate, and writing to them, also after interruptions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import httpx
 import pytest
+from weaviate.collections.classes.batch import DeleteManyReturn
 
-from models.errors import BadIndex
+from models.declarations.engines import WeaviateEndpoint
+from models.errors import BadIndex, StoreUnavailable
 from search.engines.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import document
 from tests.support.servers.weaviate_server import (
-    activity,
     delete_tenants,
     own_collection,
     shared_endpoint,
@@ -19,20 +23,15 @@ from tests.support.stores.known_index import index_of
 from tests.support.stores.weaviate_namespaces import found
 
 
-class TestNamespaces:
-    def test_a_deactivated_namespace_stays_closed_until_it_is_searched(self, store: WeaviateStore) -> None:
-        for name in ("open", "ns"):
-            store.create(index_of(name))
-            store.write(index_of(name), [document("a", "pear")], ())
-        store.deactivate("ns")
-        for name in ("open", "ns"):
-            store.warm(name)
-        store.deactivate("ns")
-        assert store.has(index_of())
-        assert sorted(activity(store._endpoint).values()) == ["COLD", "HOT"]
-        assert found(store, "pear") == ["a#0"]
-        assert sorted(activity(store._endpoint).values()) == ["HOT", "HOT"]
+def vector_index(endpoint: WeaviateEndpoint) -> dict[str, Any]:
+    """The server's own words about the collection."""
+    collection = httpx.get(f"{endpoint.url}/v1/schema/{endpoint.collection}Passage", timeout=30).json()
+    index: dict[str, Any] = collection["vectorConfig"]["default"]["vectorIndexConfig"]
+    kinds = [kind for kind in ("rq", "bq", "sq", "pq") if index.get(kind, {}).get("enabled")]
+    return {**index, "quantisers": kinds}
 
+
+class TestNamespaces:
     def test_a_removed_tenant_raises_bad_index_until_the_namespace_is_created_again(
         self, store: WeaviateStore
     ) -> None:
@@ -55,14 +54,10 @@ class TestDeclaration:
     def test_fixed_options_of_a_collection_must_match_the_declaration(self, store: WeaviateStore) -> None:
         store.create(index_of())
         collection = store._endpoint.collection
-        for changed in (
-            {"ef_construction": 64},
-            {"max_connections": 16},
-            {"quantiser": "rq"},
-            {"replicas": 1},
-        ):
-            other = WeaviateStore(shared_endpoint(collection=collection, **changed))
-            with pytest.raises(BadIndex, match=f"{next(iter(changed))} .*declare"):
+        changed = {"ef_construction": 64, "max_connections": 16, "quantiser": "rq", "replicas": 1}
+        for name, value in changed.items():
+            other = WeaviateStore(shared_endpoint(collection=collection, **{name: value}))
+            with pytest.raises(BadIndex, match=f"{name} .*declare"):
                 other.create(index_of())
             other.close()
 
@@ -73,9 +68,7 @@ class TestDeclaration:
                 quantised.create(index_of())
             quantised.write(index_of(), [document("a", "pear")], ())
             assert found(quantised, "pear") == ["a#0"]
-            address = f"{quantised._endpoint.url}/v1/schema/{quantised._endpoint.collection}Passage"
-            index = httpx.get(address, timeout=30).json()["vectorConfig"]["default"]["vectorIndexConfig"]
-            assert [kind for kind in ("rq", "bq", "sq", "pq") if index[kind]["enabled"]] == [quantiser]
+            assert vector_index(quantised._endpoint)["quantisers"] == [quantiser]
 
     def test_more_replicas_than_nodes_are_refused_with_their_number(self) -> None:
         with (
@@ -93,11 +86,9 @@ class TestDeclaration:
         other = WeaviateStore(endpoint)
         other.create(index_of())
         other.close()
-        collection = httpx.get(f"{endpoint.url}/v1/schema/{endpoint.collection}Passage", timeout=30).json()
-        index = collection["vectorConfig"]["default"]["vectorIndexConfig"]
+        index = vector_index(endpoint)
         assert (index["ef"], index["dynamicEfMax"], index["efConstruction"]) == (77, 300, 128)
-        assert index["distance"] == "cosine"
-        assert not any(index.get(kind, {}).get("enabled") for kind in ("pq", "bq", "sq", "rq"))
+        assert (index["distance"], index["quantisers"]) == ("cosine", [])
         store.create(index_of())
 
     def test_a_foreign_collection_is_left_unchanged(self) -> None:
@@ -108,3 +99,47 @@ class TestDeclaration:
             with pytest.raises(BadIndex, match="not one of Chorale's"):
                 store.create(index_of())
             store.close()
+
+
+class TestWriting:
+    def test_writing_a_document_again_removes_what_an_interrupted_batch_left(
+        self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store.create(index_of())
+        store.write(index_of(), [document("a", "pear")], ())
+        with monkeypatch.context() as cut:
+            cut.setattr(store, "_send", then_cut_off(store._send))
+            with pytest.raises(StoreUnavailable):
+                store.write(index_of(), [document("a", *["plum"] * 6, revision="2")], ())
+        store.write(index_of(), [document("a", "cherry", "cherry", revision="3")], ())
+        assert found(store, "plum") == []
+        assert found(store, "cherry") == ["a#0", "a#1"]
+        assert len([*store.entries(index_of())]) == 2
+
+    def test_a_deletion_that_deletes_nothing_ends(
+        self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store.create(index_of())
+        answers = [DeleteManyReturn(failed=10_000, matches=10_000, objects=None, successful=0)] * 2
+
+        async def delete_many(*_: Any, **__: Any) -> DeleteManyReturn[None]:
+            return answers.pop()  # a third call would fail: the deletion must not go on for ever
+
+        executor = "weaviate.collections.data.executor._DataCollectionExecutor"
+        monkeypatch.setattr(f"{executor}.delete_many", delete_many)
+        with pytest.raises(StoreUnavailable, match="deleted 0 of 10,000"):
+            store.write(index_of(), (), ["a"])
+
+    def test_half_a_character_in_metadata_is_replaced(self, store: WeaviateStore) -> None:
+        store.create(index_of())
+        half = document("half", "pear", metadata={"source_type": "\ud800", "colour": "\ud800"})
+        store.write(index_of(), [half, document("c", "pear")], ())
+        assert found(store, "pear") == ["c#0", "half#0"]
+
+
+def then_cut_off(written: Callable[..., object]) -> Callable[..., None]:
+    def cut_off(*given: Any) -> None:
+        written(*given)
+        raise StoreUnavailable("cut off")
+
+    return cut_off

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fusion.candidates import fuse_rankings
-from models.fusion_method import BranchRanking
+from models.declarations.fusion_method import BranchRanking
 from search.engines.weaviate.store import WeaviateStore
 from search.protocol import Search
 from tasks.wiring.pipeline import BUILT_IN
@@ -21,7 +21,7 @@ from tests.contracts.store_rebuilding import RebuildingContract
 from tests.contracts.store_searches import asking
 from tests.support.servers.weaviate_server import shared_weaviate
 from tests.support.stores.known_index import KnownIndexes, index_of
-from tests.support.stores.one_engine import OneEngine, with_documents
+from tests.support.stores.one_engine import Emptied, OneEngine, with_documents
 from tests.support.stores.weaviate_namespaces import normalised, vector_documents
 
 
@@ -31,14 +31,8 @@ def kept() -> Iterator[OneEngine]:
         yield kept
 
 
-class TestWeaviateStore(StoreContract, RebuildingContract, DrawnFiltersContract):
+class TestWeaviateStore(Emptied, StoreContract, RebuildingContract, DrawnFiltersContract):
     """The contracts, on one pair of collections."""
-
-    @pytest.fixture
-    def store(self, kept: OneEngine) -> Iterator[OneEngine]:
-        yield kept
-        for state in kept.namespaces():
-            kept.drop(state.name)
 
     def seen(self, store: OneEngine) -> list[list[str]]:
         listed = store.list_documents("ns", asking(depth=100), order_by="n", descending=True)

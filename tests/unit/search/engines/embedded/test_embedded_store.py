@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import closing
 
 import pytest
 
@@ -14,18 +14,18 @@ from tests.contracts.store_namespaces import NamespacesContract
 from tests.contracts.store_ranking import RankingContract, VectorContract
 from tests.contracts.store_rebuilding import RebuildingContract
 from tests.contracts.store_writing import WritingContract
-from tests.support.stores.one_engine import OneEngine, embedded_store
+from tests.support.stores.one_engine import Emptied, OneEngine, embedded_store
 
 
-class Embedded:
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> Iterator[OneEngine]:
-        store = embedded_store(tmp_path / "corpus")
-        yield store
-        store.close()
+class Embedded(Emptied):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def kept(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneEngine]:
+        with closing(embedded_store(tmp_path_factory.mktemp("corpus"))) as store:
+            yield store
 
 
-class TestEmbeddedStore(Embedded, StoreContract, RebuildingContract): ...
+class TestEmbeddedStore(Embedded, StoreContract, ListingContract, RebuildingContract): ...
 
 
 @pytest.mark.slow
@@ -39,15 +39,14 @@ class TestEmbeddedStoreInSegments(
         monkeypatch.setattr("search.engines.embedded.vector_segments.SIZE", 2)
 
 
-class TestEmbeddedStoreReadByAnother(NamespacesContract, WritingContract, ListingContract):
+class TestEmbeddedStoreReadByAnother(Emptied, NamespacesContract, WritingContract):
     """What a write changes is seen by another store, too, which has to catch up."""
 
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> Iterator[OneEngine]:
-        reader = embedded_store(tmp_path / "corpus")
-        writer = embedded_store(tmp_path / "corpus")
-        for name in ("create", "upsert", "delete", "drop"):
-            setattr(reader, name, getattr(writer, name))
-        yield reader
-        reader.close()
-        writer.close()
+    @pytest.fixture(scope="class")
+    @classmethod
+    def kept(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneEngine]:
+        folder = tmp_path_factory.mktemp("corpus")
+        with closing(embedded_store(folder)) as reader, closing(embedded_store(folder)) as writer:
+            for name in ("create", "upsert", "delete", "drop"):
+                setattr(reader, name, getattr(writer, name))
+            yield reader

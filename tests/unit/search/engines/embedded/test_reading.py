@@ -126,31 +126,13 @@ def test_a_reader_between_the_two_commits_of_a_batch_waits_for_the_second(
         return really_record(*arguments, **options)
 
     really_record, reading = DocumentTable.record, list[Future[list[str]]]()
-    monkeypatch.setattr(reader, "_LOOKS", 100_000)
+    monkeypatch.setattr(reader, "_ATTEMPTS", 100_000)
     monkeypatch.setattr("search.engines.embedded.namespace_reader.time.sleep", look_again)
     monkeypatch.setattr(DocumentTable, "record", record)
     with ThreadPoolExecutor(1) as threads:
         store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear")])
     assert [search.result() for search in reading] == [["a", "a", "b"]]
     late.close()
-
-
-@pytest.mark.slow
-def test_threads_may_search_while_another_writes(store: OneEngine) -> None:
-    store.upsert("ns", [document("a", "pear 0"), document("b", "pear 0")])
-    done = threading.Event()
-
-    def search() -> None:
-        while not done.is_set():
-            assert sorted(names(store, "pear")) == sorted(near(store)) == ["a", "b"]
-
-    with ThreadPoolExecutor(3) as threads:
-        searching = [threads.submit(search) for _ in range(3)]
-        for n in range(12):
-            store.upsert("ns", [document("a", f"pear {n}"), document("b", f"pear {n}")])
-        done.set()
-    for thread in searching:
-        thread.result()
 
 
 def test_a_view_of_a_growing_array_never_changes() -> None:

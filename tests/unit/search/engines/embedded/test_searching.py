@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from models.documents import Document, Passage
 from models.errors import StoreTimeout
-from search.engines.embedded.lexical_index import LexicalSearcher
 from search.protocol import Search
-from tests.contracts.store_documents import EAST, MANIFEST, document, questions
+from tests.contracts.store_documents import EAST, document, questions
 from tests.support.stores.embedded_searches import names, near
 from tests.support.stores.one_engine import OneEngine, embedded_store
 
@@ -49,29 +45,6 @@ def test_a_passage_scores_two_thirds_of_its_own_bm25_and_a_third_of_its_whole_do
     assert {hit.passage_id: hit.score for hit in ranking.hits} == pytest.approx(expected, abs=1e-4)
 
 
-def test_where_each_document_is_one_passage_one_index_is_searched(
-    store: OneEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    searched: list[Path] = []
-    best = LexicalSearcher.best
-
-    def recorded(self: LexicalSearcher, *arguments: Any) -> Any:
-        searched.append(self._path)
-        return best(self, *arguments)
-
-    monkeypatch.setattr(LexicalSearcher, "best", recorded)
-    store.upsert("ns", [document("a", "pear plum"), document("b", "fig")])
-    (alone,) = store.search_text("ns", ["pear"], Search(depth=5))
-    assert len(searched) == 1
-    store.upsert("ns", [document("c", "kiwi", "quince")])
-    store.search_text("ns", ["pear"], Search(depth=5))
-    assert len(set(searched)) == 2
-    store.delete("ns", ["c"])
-    (again,) = store.search_text("ns", ["pear"], Search(depth=5))
-    assert names(store, "pear") == ["a"]
-    assert again.hits == alone.hits
-
-
 def test_filtering_before_and_after_the_search_gives_the_same_hits(
     store: OneEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,22 +56,6 @@ def test_filtering_before_and_after_the_search_gives_the_same_hits(
     (sifted,) = store.search_text("ns", ["pear plum plum"], search)
     assert named.hits == sifted.hits
     assert len(named.hits) == 20
-
-
-def test_vector_search_equals_sorting_every_cosine(store: OneEngine) -> None:
-    random = np.random.default_rng(7)
-    store.drop("ns")
-    store.create("ns", replace(MANIFEST, dimension=16))
-    vectors = random.standard_normal((400, 16)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    held = [document(f"d{i:03}", "x", vectors=(vectors[i],)) for i in range(400)]
-    for first in range(0, 400, 150):
-        store.upsert("ns", held[first : first + 150])
-    rankings = store.search_vectors("ns", vectors[:20], Search(depth=25))
-    for question, ranking in zip(vectors[:20], rankings, strict=True):
-        cosines = vectors.astype(np.float64) @ question.astype(np.float64)
-        expected = np.argsort(-cosines, kind="stable")[:25].tolist()
-        assert [int(hit.document_id[1:]) for hit in ranking.hits] == expected
 
 
 def test_a_passage_without_a_vector_is_found_only_by_its_words(store: OneEngine) -> None:

@@ -39,16 +39,8 @@ def test_a_file_has_changed_if_its_bytes_changed_in_place(
 ) -> None:
     """A reader keeps a replaced or deleted file open, so for the reader nothing has changed."""
     files = segment_files(index)
+    write_index(index, delete=[1], add=[(3, "jam")])  # a later commit changes no file of an earlier one
     file = next(file for file in files if file.suffix == ".term")
     assert changed_file(files) is None
     change(file)
     assert changed_file(files) == (file if is_noticed else None)
-
-
-def test_all_files_of_the_segments_are_watched_and_no_others(index: Path) -> None:
-    watched = segment_files(index)
-    suffixes = {".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term"}
-    assert {path.suffix for path in watched} == suffixes
-    assert len({path.stem for path in watched}) == 1
-    write_index(index, delete=[1], add=[(3, "jam")])
-    assert changed_file(watched) is None, "a later commit changes no file of an earlier one"

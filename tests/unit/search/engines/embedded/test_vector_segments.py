@@ -76,9 +76,7 @@ def of_minilm() -> Matrix:
 KINDS: dict[str, Callable[[], Matrix]] = {
     "MiniLM": of_minilm,
     "768 at random": lambda: at_random(768),
-    "1,024 at random": lambda: at_random(1_024),
     "768 of topics": lambda: of_topics(768),
-    "1,024 of topics": lambda: of_topics(1_024),
     "near-duplicates": near_duplicates,
 }
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from models.documents import Document, Passage
-from models.errors import InvalidAnswer, PartlyWritten, WriterBusy, WrongDeclaration
+from models.errors import InvalidAnswer, PartlyWritten, WrongDeclaration
 from tests.contracts.store_documents import MANIFEST, UP, document
 from tests.support.stores.embedded_searches import names
-from tests.support.stores.one_engine import OneEngine, embedded_store
+from tests.support.stores.one_engine import OneEngine
 
 
 def test_a_document_without_passages_is_counted_and_the_last_of_two_equal_ids_counts(
@@ -59,26 +58,6 @@ def test_an_invalid_manifest_is_refused(store: OneEngine) -> None:
         with pytest.raises(WrongDeclaration):
             store.create(name, manifest)
     assert [state.name for state in store.namespaces()] == ["ns"]
-
-
-def test_a_second_writer_is_refused_and_another_namespace_is_not(store: OneEngine, folder: Path) -> None:
-    second = embedded_store(folder, writer_wait_s=0)
-    second.create("other", MANIFEST)
-    with store.exclusive("ns"):
-        store.upsert("ns", [document("a", "pear")])  # the holder may write
-        writes: tuple[Callable[[], object], ...] = (
-            lambda: second.upsert("ns", [document("b", "pear")]),
-            lambda: second.delete("ns", ["a"]),
-            lambda: second.drop("ns"),
-        )
-        for write in writes:
-            with pytest.raises(WriterBusy, match="'ns'"):
-                write()
-        second.upsert("other", [document("b", "pear")])
-        assert names(second, "pear") == ["a"]
-    second.upsert("ns", [document("b", "pear")])
-    assert names(store, "pear") == ["a", "b"]
-    second.close()
 
 
 def test_a_replaced_document_leaves_no_text_and_no_vector(store: OneEngine, folder: Path) -> None:

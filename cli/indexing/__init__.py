@@ -1,0 +1,1 @@
+"""`chorale index`: sending documents to workers, waiting for their outcomes, and the report."""

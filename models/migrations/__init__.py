@@ -1,1 +1,0 @@
-"""Alembic's environment of all our schemas; `models.schema.Schema` runs it."""

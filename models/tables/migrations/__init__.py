@@ -1,0 +1,1 @@
+"""Alembic's environment of all our schemas; `models.tables.schema.Schema` runs it."""

@@ -1,0 +1,116 @@
+"""The searches of a store whose server searches text and vectors.  An engine adds how one index is searched."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from models.documents import Manifest, Matrix
+from models.errors import BadIndex
+from models.hits import Ranking
+from search.checks import checked_questions, without_vectors
+from search.deadline import Deadline
+from search.documents.reading import FromDocuments
+from search.protocol import Index, Search
+
+_T = TypeVar("_T")
+
+
+class MissingIndex(BadIndex):
+    """The index does not exist (any more)."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCall:
+    """A call on one index; an engine adds what it needs to search it."""
+
+    manifest: Manifest
+    has_vectors: bool
+
+
+_Call = TypeVar("_Call", bound=IndexCall)
+_Of = TypeVar("_Of", bound=IndexCall, contravariant=True)
+
+
+class Searching(Protocol[_Of]):
+    """How an engine searches one of its indexes."""
+
+    def by_text(self, call: _Of, texts: Sequence[str], search: Search, /) -> list[Ranking]: ...
+
+    def by_vectors(self, call: _Of, questions: Matrix, search: Search, /) -> list[Ranking]: ...
+
+    def scores(
+        self, call: _Of, texts: Sequence[str], passage_ids: Sequence[Sequence[str]], /
+    ) -> list[dict[str, float]]:
+        """For each text the scores of its passages that have one of its words."""
+        ...
+
+
+class ServerConnection(Protocol):
+    def deadline(self, timeout_s: float | None = None, /) -> Deadline:
+        """`timeout_s` defaults to the limit for an operation outside of requests."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ServerStore(FromDocuments, ABC, Generic[_Call]):
+    """Implements `search.protocol.Searches`, `Lists` and `ScoresText`."""
+
+    product: str
+    searching: Searching[_Call]
+    _connection: ServerConnection
+
+    @abstractmethod
+    def use(self, index: Index, work: Callable[[_Call], _T], deadline: Deadline) -> _T:
+        """The result of `work` for the index."""
+
+    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
+        def work(call: _Call) -> list[Ranking]:
+            return self.searching.by_text(call, texts, search)
+
+        return self._search(namespace, work, search.timeout_s, search.generation)
+
+    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
+        """Raises NotConfigured if the store is declared without `vectors`."""
+
+        def work(call: _Call) -> list[Ranking]:
+            if not call.has_vectors:
+                raise without_vectors(namespace, self.product)
+            questions = checked_questions(namespace, vectors, call.manifest, search.embedders)
+            return self.searching.by_vectors(call, questions, search)
+
+        return self._search(namespace, work, search.timeout_s, search.generation)
+
+    def score_text(
+        self,
+        namespace: str,
+        texts: Sequence[str],
+        passage_ids: Sequence[Sequence[str]],
+        *,
+        timeout_s: float = 1.0,
+    ) -> list[dict[str, float]]:
+        def work(call: _Call) -> list[dict[str, float]]:
+            return self.searching.scores(call, texts, passage_ids)
+
+        return self._search(namespace, work, timeout_s)
+
+    def warm(self, namespace: str | None = None) -> None:
+        """Search each namespace once, all together in the time of one operation."""
+        deadline = self._connection.deadline()
+        for name in self.documents.warmed(namespace):
+            self.search_text(name, ["warm"], Search(depth=1, timeout_s=max(0.001, deadline.left_s)))
+
+    def close(self) -> None:
+        """Close the connections; the store cannot be used afterwards."""
+        self._connection.close()
+
+    def _search(
+        self, namespace: str, work: Callable[[_Call], _T], timeout_s: float, generation: int | None = None
+    ) -> _T:
+        deadline = self._connection.deadline(timeout_s)
+        return self.on_index(
+            namespace, deadline, lambda index: self.use(index, work, deadline), generation=generation
+        )
