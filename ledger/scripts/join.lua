@@ -3,7 +3,7 @@
 -- ->    {'early'} | {'taken'} | {'closed'} | {'joined', now, the state before, id, all fields of the entry}
 local id = ARGV[1]
 local e = redis.call('HMGET', KEYS[1], 'state', 'left', 'join_at', 'fusing_until', 'deadline', 'finish_reserve', 'fusion_reserve',
-  'accepted_at', 'plan')
+  'accepted_at', 'plan', 'state_before')
 if not e[1] then return { 'closed' } end
 local now = now_ms()
 if ARGV[2] ~= 'force' then
@@ -27,6 +27,9 @@ end
 local fusing_until = math.max(math.min(end_at, now + lease), now + SHORTEST_FUSION_MS)
 -- A deletion stands first, so that a full Redis can still join (see write_end).
 redis.call('ZREM', KEYS[2], id)
-redis.call('HSET', KEYS[1], 'state', 'fusing', 'fusing_until', fusing_until)
+-- A second sweeper that ends the request still sees that no fusion worker had joined it.
+local before = e[10] or e[1]
+redis.call('HSET', KEYS[1], 'state', 'fusing', 'fusing_until', fusing_until,
+  'state_before', ARGV[2] == 'force' and before or 'fusing')
 redis.call('ZADD', KEYS[2], fusing_until, id)
-return { 'joined', now, e[1], id, redis.call('HGETALL', KEYS[1]) }
+return { 'joined', now, before, id, redis.call('HGETALL', KEYS[1]) }

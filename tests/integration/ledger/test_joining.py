@@ -55,6 +55,18 @@ def test_from_join_at_on_the_fusion_takes_the_reports_that_have_come(script: Scr
     assert (list(snapshot.branch_results), snapshot.state) == (["bm25"], "planned")
 
 
+def test_a_second_sweeper_sees_whether_a_fusion_worker_had_joined_the_request(script: Script) -> None:
+    def state_before(request_id: str, *, force: bool) -> str:
+        snapshot = script.ledger.join(request_id, force=force)
+        assert snapshot is not None
+        return snapshot.state
+
+    script >> accept() >> plan("bm25", limit_ms=50)
+    script >> accept("fused") >> plan("bm25", of="fused", limit_ms=50) >> wait(50)
+    assert [state_before("it", force=True), state_before("it", force=True)] == ["planned", "planned"]
+    assert [state_before("fused", force=False), state_before("fused", force=True)] == ["planned", "fusing"]
+
+
 def test_a_request_whose_branches_never_begin_is_joined_without_them(script: Script) -> None:
     script >> accept(timeout_s=1) >> plan("bm25", "vector", resend_ms=2_000)
     # The deadline less the fusion reserve.
