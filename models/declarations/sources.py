@@ -60,6 +60,7 @@ class MongodbTexts(Declared):
 
 
 FilterDialect: TypeAlias = Literal["chorale", "elasticsearch", "pinecone", "qdrant"]
+QdrantIndex: TypeAlias = Literal["keyword", "integer", "float", "bool", "datetime"]
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
@@ -80,6 +81,9 @@ class HttpEndpoint(Declared):
     """The query language of `{filter}`; `chorale`: as callers write them.  What it cannot express is compared here."""
     filter_fields: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     """The endpoint's own names of fields in `{filter}`, by the name that filters use."""
+    filter_indexes: dict[str, QdrantIndex] = Field(default_factory=dict)
+    """The payload index that Qdrant has of a field, by the name that filters use: what it does not answer is not sent.  A collection in
+    strict mode, as in Qdrant Cloud, refuses all else."""
     headers: dict[str, str] = Field(default_factory=dict)
     api_key_env: Variable | None = None
     """The environment variable with the key; the file never contains the key itself."""
@@ -105,6 +109,9 @@ class HttpEndpoint(Declared):
     """Paths of further fields, by the name that filters and answers use (`url`, `language`, …)."""
     total: JsonPath | None = None
     """Path, from the answer, of the number of matches."""
+    error: JsonPath | None = None
+    """Path, from an answer with a status of 400 to 499, of the sentence that says why.  It is not shown for a refused key, nor to
+    callers whose key forces filters."""
     texts: MongodbTexts | None = None
     """Where the texts are if the hits have none: they are read by id, and a hit without a text there is left out."""
     id_prefix: str | None = None
@@ -178,6 +185,8 @@ class HttpEndpoint(Declared):
             raise ValueError("declare either text, a field of the hits, or texts")
         if "filter" not in self.places and {"filter_dialect", "filter_fields"} & self.model_fields_set:
             raise ValueError("filter_dialect and filter_fields need {filter} in the body")
+        if self.filter_indexes and self.filter_dialect != "qdrant":
+            raise ValueError('filter_indexes need filter_dialect = "qdrant"')
         if "key" in self.places and self.api_key_env is None:
             raise ValueError("{key} needs api_key_env, the name of a variable")
         return self

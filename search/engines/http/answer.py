@@ -123,6 +123,14 @@ class AnswerReader:
         texts = {one.hit.passage_id: one.text for one in kept}
         return Ranking(tuple(one.hit for one in kept), warnings=warnings, texts=texts)
 
+    def explained(self, raw: bytes) -> str:
+        """The text of an error's body at the declared path; empty if there is none."""
+        try:
+            said = at(_parsed(raw), self._endpoint.error)
+        except (ValueError, RecursionError):
+            return ""
+        return said if isinstance(said, str) else ""
+
     def ids(self, rankings: Iterable[Ranking]) -> list[str]:
         """The id of each hit as the endpoint has it, without repetitions.  A number is given as its numeral."""
         ids = (hit.document_id.removeprefix(self._prefix) for ranking in rankings for hit in ranking.hits)
@@ -150,7 +158,7 @@ class AnswerReader:
         """Returns None for a hit without a usable id."""
         endpoint, id_ = self._endpoint, at(row, self._endpoint.id)
         is_name = isinstance(id_, str) and 0 < len(id_) <= _ID_CHARS
-        if not (is_name or (type(id_) is int and abs(id_) <= _WHOLE)):
+        if not (is_name or (type(id_) is int and abs(id_) < 2**64)):
             return None
         document_id = f"{self._prefix}{id_}"
         # Unique to this source, because its text is not the text of an indexed passage.

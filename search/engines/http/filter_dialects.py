@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from models.declarations.sources import FilterDialect
+from models.declarations.sources import FilterDialect, QdrantIndex
 from search.filter_meanings import meanings
 from search.filters import OWN_FIELDS, RANGES, choices, date_span, is_number
 
@@ -34,13 +34,15 @@ class _Language:
     """The field has one of these values, which are at least one; several values may mean the same."""
     bounded: Callable[[str, str, Any], Clause | None]
     """Field, operator of RANGES, and a number or a date."""
-    has_field: Callable[[str], Clause]
+    exists: Callable[[str, bool], Clause | None]
     every: Callable[[list[Clause]], Clause]
     negated: Callable[[Clause], Clause | None]
     """Returns None also if the system does not say that documents without the field meet the negated condition too."""
 
 
-def _in_language(language: _Language, filters: Mapping[str, Any], names: Mapping[str, str]) -> Translated:
+def _in_language(
+    language: _Language, filters: Mapping[str, Any], names: Mapping[str, str], _: object = None
+) -> Translated:
     sent: list[Clause] = []
     unsent: set[str] = set()
     for field, condition in filters.items():
@@ -60,8 +62,7 @@ def _clauses(language: _Language, field: str, condition: Any) -> Iterator[Clause
                 for part in values:
                     yield from _clauses(language, field, part)
             case "exists":
-                has = language.has_field(field)
-                yield language.negated(has) if operand is False else has
+                yield language.exists(field, operand is not False)
             case "" if values:
                 yield language.same(field, values)
             case "not" if not values:
@@ -88,7 +89,7 @@ def _as_written(condition: Any) -> Any:
     return {name: _as_written(_bound(part) if name in RANGES else part) for name, part in condition.items()}
 
 
-def _own_form(filters: Mapping[str, Any], names: Mapping[str, str]) -> Translated:
+def _own_form(filters: Mapping[str, Any], names: Mapping[str, str], _: object) -> Translated:
     sent = {names.get(field, field): _as_written(condition) for field, condition in filters.items()}
     return Translated(sent, frozenset())
 
@@ -150,49 +151,69 @@ def _is_rounded(value: Any) -> bool:
     return is_number(value) and abs(value) >= 2**53
 
 
-def _qdrant_same(field: str, values: Sequence[Any]) -> Clause | None:
-    if any(map(_is_rounded, values)):
-        return None
-    texts = [value for value in values if isinstance(value, str)]
-    clauses: list[Clause] = [{"key": field, "match": {"any": texts}}] if texts else []
-    clauses += [{"key": field, "match": {"value": value}} for value in values if isinstance(value, bool)]
-    # `match` would tell 5 from 5.0.
-    ranges = [{"gte": value, "lte": value} for value in values if is_number(value)]
-    clauses += [{"key": field, "range": bounds} for bounds in (*ranges, *_dates(values))]
-    return clauses[0] if len(clauses) == 1 else {"should": clauses}
+def _qdrant(indexes: Mapping[str, QdrantIndex]) -> _Language:
+    """`indexes` by Qdrant's own names of the fields: what an index does not answer is not sent, since its field has no other values."""
 
+    def answers(field: str, *kinds: QdrantIndex) -> bool:
+        return indexes.get(field, kinds[0]) in kinds
 
-def _qdrant_bounded(field: str, operator: str, bound: Any) -> Clause | None:
-    bound = bound if is_number(bound) else _date_bound(operator, bound)
-    return None if bound is None or _is_rounded(bound) else {"key": field, "range": {operator: bound}}
+    def same(field: str, values: Sequence[Any]) -> Clause | None:
+        if any(map(_is_rounded, values)):
+            return None
+        texts = [value for value in values if isinstance(value, str)]
+        tests: list[Clause] = [{"match": {"any": texts}}] if texts and answers(field, "keyword") else []
+        if answers(field, "bool"):
+            tests += [{"match": {"value": value}} for value in values if isinstance(value, bool)]
+        if answers(field, "integer", "float"):  # `match` would tell 5 from 5.0
+            tests += [{"range": {"gte": value, "lte": value}} for value in values if is_number(value)]
+        if answers(field, "datetime"):
+            tests += [{"range": bounds} for bounds in _dates(values)]
+        clauses: list[Clause] = [{"key": field, **test} for test in tests]
+        return clauses[0] if len(clauses) == 1 else {"should": clauses} if clauses else None
+
+    def bounded(field: str, operator: str, bound: Any) -> Clause | None:
+        kinds: tuple[QdrantIndex, ...] = ("integer", "float") if is_number(bound) else ("datetime",)
+        bound = bound if is_number(bound) else _date_bound(operator, bound)
+        is_sent = bound is not None and not _is_rounded(bound) and answers(field, *kinds)
+        return {"key": field, "range": {operator: bound}} if is_sent else None
+
+    def exists(field: str, has: bool) -> Clause:
+        empty: Clause = {"is_empty": {"key": field}}
+        # To Qdrant `[null]` is not empty.
+        return {"must_not": [empty]} if has else {"should": [empty, {"is_null": {"key": field}}]}
+
+    return _Language(
+        same, bounded, exists, lambda clauses: {"must": clauses}, lambda clause: {"must_not": [clause]}
+    )
 
 
 _PINECONE = _Language(
     _pinecone_same,
     lambda field, operator, bound: {field: {f"${operator}": bound}} if is_number(bound) else None,
-    lambda field: {field: {"$exists": True}},
+    lambda field, has: {field: {"$exists": True}} if has else None,
     lambda clauses: {"$and": clauses} if len(clauses) > 1 else clauses[0] if clauses else {},
     lambda _: None,
 )
 _ELASTICSEARCH = _Language(
     _elasticsearch_same,
     _elasticsearch_bounded,
-    lambda field: {"exists": {"field": field}},
+    lambda field, has: (
+        {"exists": {"field": field}} if has else {"bool": {"must_not": [{"exists": {"field": field}}]}}
+    ),
     lambda clauses: {"bool": {"filter": clauses}},
     lambda clause: {"bool": {"must_not": [clause]}},
 )
-_QDRANT = _Language(
-    _qdrant_same,
-    _qdrant_bounded,
-    lambda field: {"must_not": [{"is_empty": {"key": field}}]},
-    lambda clauses: {"must": clauses},
-    lambda clause: {"must_not": [clause]},
-)
 
-DIALECTS: Mapping[FilterDialect, Callable[[Mapping[str, Any], Mapping[str, str]], Translated]] = {
+DIALECTS: Mapping[
+    FilterDialect,
+    Callable[[Mapping[str, Any], Mapping[str, str], Mapping[str, QdrantIndex]], Translated],
+] = {
     "chorale": _own_form,
     "elasticsearch": partial(_in_language, _ELASTICSEARCH),
     "pinecone": partial(_in_language, _PINECONE),
-    "qdrant": partial(_in_language, _QDRANT),
+    "qdrant": lambda filters, names, indexes: _in_language(
+        _qdrant({names.get(field, field): index for field, index in indexes.items()}), filters, names
+    ),
 }
-"""By the name that `filter_dialect` has: filters, and the other system's name of each field that has another there -> what is sent."""
+"""By the name that `filter_dialect` has: filters, the other system's name of each field that has another there, and the indexes that
+Qdrant has -> what is sent."""

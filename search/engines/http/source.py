@@ -45,6 +45,7 @@ _MEANINGS: tuple[tuple[range | tuple[int, ...], type[StageFailure], str], ...] =
     (range(1_000), InvalidAnswer, "this is not a valid HTTP status"),
 )
 """The failure for each status other than success."""
+_MAX_ERROR_BYTES = 64_000
 
 
 class HttpSource(TextsWithHits):
@@ -83,7 +84,9 @@ class HttpSource(TextsWithHits):
         if endpoint.namespaces is not None and namespace not in endpoint.namespaces:
             return [Ranking() for _ in questions]
         filters = search.filters or {}
-        sent, unsent = DIALECTS[endpoint.filter_dialect](filters, endpoint.filter_fields)
+        sent, unsent = DIALECTS[endpoint.filter_dialect](
+            filters, endpoint.filter_fields, endpoint.filter_indexes
+        )
         if not endpoint.takes_filters:
             unsent = frozenset(filters)
         # Hits that are filtered out here must not shorten the ranking.
@@ -91,7 +94,9 @@ class HttpSource(TextsWithHits):
         values = {"depth": depth, "namespace": namespace, "filter": sent}
         requests = [_request(endpoint, {**values, place: one}, key=self._key) for one in questions]
         deadline = Deadline(search.timeout_s, endpoint.address)
-        sending = self._send(requests, min(search.timeout_s, endpoint.timeout_s))
+        # An error may name a field that only the key filters.
+        error_bytes = _MAX_ERROR_BYTES if endpoint.error and not search.forced_fields else 0
+        sending = self._send(requests, min(search.timeout_s, endpoint.timeout_s), error_bytes)
         answers = asyncio.run_coroutine_threadsafe(sending, running_loop()).result()
         rankings = [self._reader.read(raw, search, depth, unsent) for raw in answers]
         if self._collection is None or not (ids := self._reader.ids(rankings)):
@@ -107,13 +112,15 @@ class HttpSource(TextsWithHits):
         if self._collection is not None:
             self._collection.close()
 
-    async def _send(self, requests: Sequence[httpx2.Request], timeout_s: float) -> list[bytes]:
+    async def _send(
+        self, requests: Sequence[httpx2.Request], timeout_s: float, error_bytes: int
+    ) -> list[bytes]:
         """The answers in order; the first failure ends the other requests.
 
         The limit is one of the whole answer: a client's own would begin anew with each piece of a slow one.
         """
         transport = self._transport()
-        tasks = [asyncio.ensure_future(self._answer(transport, request)) for request in requests]
+        tasks = [asyncio.ensure_future(self._answer(transport, one, error_bytes)) for one in requests]
         try:
             async with asyncio.timeout(timeout_s):
                 return await asyncio.gather(*tasks)
@@ -138,23 +145,30 @@ class HttpSource(TextsWithHits):
             )
         return self._transports[loop]
 
-    async def _answer(self, transport: httpx2.AsyncHTTPTransport, request: httpx2.Request) -> bytes:
+    async def _answer(
+        self, transport: httpx2.AsyncHTTPTransport, request: httpx2.Request, error_bytes: int
+    ) -> bytes:
         """The body of a successful answer; raises StageFailure."""
         address, most = self._endpoint.address, self._endpoint.max_bytes
-        response, body = await exchange(transport.handle_async_request, request, address, most)
+        response, body = await exchange(transport.handle_async_request, request, address, most, error_bytes)
         if not response.is_success:
-            raise self._failure(response)
+            raise self._failure(response, body)
         if len(body) > most:
             raise InvalidAnswer(
                 f"{address} answers more than {most:,} bytes: lower max_hits, or raise max_bytes"
             )
         return body
 
-    def _failure(self, response: httpx2.Response) -> StageFailure:
+    def _failure(self, response: httpx2.Response, body: bytes) -> StageFailure:
         status, retry_after = response.status_code, response.headers.get("Retry-After", "")[:40]
         kind, meaning = next((kind, meaning) for some, kind, meaning in _MEANINGS if status in some)
         advice = meaning.format(retry_after=retry_after or "not said")
-        return kind(f"{self._endpoint.address} answers {status}: {advice}")
+        # An endpoint that refuses a key may quote part of it.
+        said = self._reader.explained(body) if kind is BadIndex and body else ""
+        if self._key:
+            said = said.replace(self._key, "…")
+        shown = f" ({said[:300]})" if said else ""
+        return kind(f"{self._endpoint.address} answers {status}: {advice}{shown}")
 
 
 def _request(endpoint: HttpEndpoint, values: Mapping[str, Any], *, key: str | None) -> httpx2.Request:

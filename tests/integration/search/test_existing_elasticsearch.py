@@ -200,7 +200,7 @@ def test_the_server_lets_through_what_our_filter_lets_through(
     index: str, filters: dict[str, Any], names: dict[str, str]
 ) -> None:
     meant = meant_filters(Request(questions=("?",), filters=filters))
-    sent, unsent = DIALECTS["elasticsearch"](meant, names)
+    sent, unsent = DIALECTS["elasticsearch"](meant, names, {})
     with Elasticsearch(address(), request_timeout=30) as client:
         hits = client.search(index=index.rpartition("/")[2], query=sent)["hits"]["hits"]
     ours = {"topic": "thema", "year": "jahr", "published_at": "stand", "frei": "frei"}

@@ -51,6 +51,7 @@ def test_a_path_follows_objects_and_lists(path: Any, stands: object) -> None:
         ({"params": {"q": "{question}", "k": "{key}"}}, "{key} needs api_key_env"),
         ({"body": {"q": "{question}"}}, 'a body needs method = "POST"'),
         ({"filter_dialect": "pinecone"}, "filter_dialect and filter_fields need {filter} in the body"),
+        ({"filter_indexes": {"a": "bool"}}, 'filter_indexes need filter_dialect = "qdrant"'),
         ({"headers": {"Authorization": "Bearer x"}}, "put a secret into the variable of api_key_env"),
         ({"headers": {"X": "a\r\nb"}}, "is not a header of plain ASCII"),
         ({"params": {"q": "{question}", "w": "{filter}"}}, "params.w: put {filter} into the body; there are"),

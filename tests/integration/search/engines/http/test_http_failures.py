@@ -68,6 +68,26 @@ def test_a_failure_is_one_sentence_with_the_address(
     assert server.url in str(raised.value)
 
 
+def test_a_refusal_ends_with_the_endpoint_s_own_sentence_without_a_key_and_what_a_key_forces(
+    server: SearchServer, opens: Opens
+) -> None:
+    source = opens(error="status.error", api_key_env="WIKI_KEY", key=SECRET)
+    sentence = b'{"status": {"error": "No index of \\"owner\\" for %s."}}' % SECRET.encode()
+    for answer, forced, end in (
+        (sends(400, sentence), (), 'that the store declares (No index of "owner" for ….)'),
+        (sends(400, sentence.replace(b"No", b"x" * 277)), (), f'({"x" * 277} index of "owner" for …)'),
+        (sends(422, sentence[:-1]), (), "that the store declares"),
+        (sends(404, b'{"status": "error"}'), (), "that the store declares"),
+        (sends(400, sentence), ("owner",), "that the store declares"),
+        (sends(403, sentence), (), "check the key that api_key_env names"),
+        (sends(500, sentence), (), "see the log of that server"),
+    ):
+        server.answer = answer
+        with pytest.raises(errors.StageFailure) as raised:
+            found(source, filters={"owner": "acme"}, forced_fields=forced)
+        assert str(raised.value).endswith(end), raised.value
+
+
 @pytest.mark.parametrize(
     ("options", "failure", "words"),
     [
