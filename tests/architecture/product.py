@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -19,10 +20,14 @@ PRODUCT = sorted(file for folder in _FOLDERS for file in folder.rglob("*.py"))
 SCRIPTS = sorted(file for folder in _FOLDERS for file in folder.rglob("*.lua"))
 
 
+@cache
+def nodes(file: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+
+
 def texts(file: Path) -> Iterator[str]:
     """Returns the string literals of a Python file, without its docstrings."""
-    nodes = [*ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
-    docs = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-    for node in nodes:
+    docs = {id(node.value) for node in nodes(file) if isinstance(node, ast.Expr)}
+    for node in nodes(file):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
             yield node.value

@@ -10,7 +10,7 @@ from re import _parser as parser
 
 import pytest
 
-from tests.architecture.product import PRODUCT, ROOT
+from tests.architecture.product import PRODUCT, ROOT, nodes
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ FUNCTIONS = {"compile", "match", "search", "fullmatch", "sub", "subn", "findall"
 def expressions() -> Iterator[tuple[str, str]]:
     """Each constant expression, with its file before it as a name."""
     for file in PRODUCT:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in nodes(file):
             match node:
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(id="re"), attr=name),
@@ -98,7 +98,7 @@ def test_no_declared_pattern_copies_a_unicode_class_many_times() -> None:
     declared = [
         keyword.value.value
         for file in PRODUCT
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in nodes(file)
         if isinstance(node, ast.Call)
         for keyword in node.keywords
         if keyword.arg == "pattern" and isinstance(keyword.value, ast.Constant)

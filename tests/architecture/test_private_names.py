@@ -8,14 +8,13 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tasks.celery_internals.visibility import BINDINGS, KOMBU
-from tests.architecture.product import PRODUCT, ROOT, texts
+from tests.architecture.product import PRODUCT, ROOT, nodes, texts
 
 INTERNALS = ROOT / "tasks" / "celery_internals"
 LIST = (INTERNALS / "private_names.md").read_text(encoding="utf-8")
@@ -126,8 +125,3 @@ def own_names(file: Path) -> set[str]:
 
 def is_celery(module: str) -> bool:
     return module.partition(".")[0] in ("celery", "kombu", "billiard")
-
-
-@cache
-def nodes(file: Path) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))

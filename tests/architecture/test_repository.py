@@ -111,30 +111,23 @@ def test_a_python_is_supported_or_refused_by_its_name(
     assert (refusal in found.stderr) is not is_supported
 
 
+def dry_run(folder: Path, target: str, **variables: str) -> str:
+    """What `make` would do for this target in a clone where nothing is installed."""
+    for name in ("Makefile", "requirements", "client"):
+        (folder / name).symlink_to(ROOT / name)
+    call, environment = ["make", "--dry-run", target], os.environ | variables
+    done = subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
 def test_wheels_are_built_with_setuptools_alone(tmp_path: Path) -> None:
-    (tmp_path / "Makefile").write_bytes((ROOT / "Makefile").read_bytes())
-    (tmp_path / "requirements").symlink_to(ROOT / "requirements")
-    said = subprocess.run(
-        ["make", "--dry-run", "wheels"], cwd=tmp_path, capture_output=True, text=True, check=True
-    ).stdout
+    said = dry_run(tmp_path, "wheels")
     assert re.findall(r" -r (\S+)", said) == ["requirements/uv.txt", ".venv/setuptools.txt"]
 
 
 @pytest.mark.parametrize("name", ["PIP_INDEX_URL", "UV_DEFAULT_INDEX"])
 def test_an_installation_asks_the_package_index_of_its_environment(tmp_path: Path, name: str) -> None:
-    (tmp_path / "Makefile").write_bytes((ROOT / "Makefile").read_bytes())
-    (tmp_path / "requirements").symlink_to(ROOT / "requirements")
-    (tmp_path / "client").mkdir()
-    (tmp_path / "client" / "pyproject.toml").touch()
-    environment = os.environ | {name: "https://mirror.example/simple"}
-    said = subprocess.run(
-        ["make", "--dry-run", "install"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    said = dry_run(tmp_path, "install", **{name: "https://mirror.example/simple"})
     installs = [line for line in said.splitlines() if "uv pip install" in line]
     assert len(installs) == 2
     assert all("--default-index 'https://mirror.example/simple'" in line for line in installs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import structlog
@@ -29,17 +30,26 @@ def here() -> Iterator[OneProcess]:
         yield pipeline
 
 
-@pytest.fixture
-def served_url(here: OneProcess) -> Iterator[str]:
-    """The address of the Redis of `here`, whose requests a thread answers, for clients that wait."""
+@contextmanager
+def answering(pipeline: OneProcess) -> Iterator[None]:
+    """A thread answers the requests of the pipeline, for clients that wait."""
     stop = threading.Event()
 
     def serve() -> None:
         while not stop.wait(STEP_S):
-            here.work()
+            pipeline.work()
 
     thread = threading.Thread(target=serve, name="worker")
     thread.start()
-    yield here.server.url
-    stop.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.fixture
+def served_url(here: OneProcess) -> Iterator[str]:
+    """The address of the Redis of `here`, whose requests are answered."""
+    with answering(here):
+        yield here.server.url

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from typing import Any, TypedDict
 
 import pytest
-from chorale_client import Answer, Chorale
+from chorale_client import Answer
 from chorale_client.adapters.langgraph import RetrievalResult, retrieval_node
 from langgraph.graph import StateGraph
 
@@ -18,6 +17,7 @@ from models.hits import Hit, Ranking
 from search.texts_with_hits import TextsWithHits
 from tasks.branches.branch_task import BranchTask
 from tasks.wiring.pipeline import BUILT_IN, load_pipeline
+from tests.acceptance.first_systems.conftest import answering
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
 
@@ -69,8 +69,7 @@ def _note(task: BranchTask) -> list[Ranking]:
 
 
 KINDS = BUILT_IN | Kinds(
-    stores={"notebook": StoreKind(lambda name, options: Notebook())},
-    branches={"note": BranchKind(_note)},
+    stores={"notebook": StoreKind(lambda name, options: Notebook())}, branches={"note": BranchKind(_note)}
 )
 
 
@@ -82,24 +81,6 @@ def framework(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
         for name, (title, text, metadata) in DOCUMENTS.items():
             here.index({name: (title, text)}, **metadata)
         yield here
-
-
-@pytest.fixture
-def client(framework: OneProcess) -> Iterator[Chorale]:
-    """A client whose requests a thread answers."""
-    stop = threading.Event()
-
-    def serve() -> None:
-        while not stop.wait(0.005):
-            framework.work()
-
-    thread = threading.Thread(target=serve, name="worker")
-    thread.start()
-    try:
-        yield framework.client()
-    finally:
-        stop.set()
-        thread.join()
 
 
 def retrieve(here: OneProcess, query: Any = QUERY, *branches: str, **options: Any) -> Answer:
@@ -174,7 +155,7 @@ class State(TypedDict, total=False):
 
 
 def test_the_node_reads_the_query_writes_what_was_retrieved_and_tells_the_stream_of_each_branch(
-    framework: OneProcess, client: Chorale
+    framework: OneProcess,
 ) -> None:
     options: Any = {"branches": ["words", "graph"], "cache": "bypass", "timeout_s": 30}
     graph = StateGraph(State)
@@ -186,9 +167,11 @@ def test_the_node_reads_the_query_writes_what_was_retrieved_and_tells_the_stream
     async def streamed() -> list[Any]:
         return [event async for event in agent.astream({"query": QUERY}, stream_mode="custom")]
 
-    documents = agent.invoke({"query": QUERY})["retrieved"]["documents"]
+    with answering(framework):
+        documents = agent.invoke({"query": QUERY})["retrieved"]["documents"]
+        told = [list(agent.stream({"query": QUERY}, stream_mode="custom")), asyncio.run(streamed())]
     assert {one["document_id"] for one in documents} >= {"payment", "ledger"}
-    for events in (list(agent.stream({"query": QUERY}, stream_mode="custom")), asyncio.run(streamed())):
+    for events in told:
         branches = sorted((one["branch"], one["status"]) for one in events if one["stage"] == "branch")
         assert branches == [("graph", "ok"), ("words", "ok")]
         assert events[-1] == {"stage": "ended", "status": "complete"}
