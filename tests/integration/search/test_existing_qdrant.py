@@ -38,7 +38,7 @@ NOTES: dict[int | str, dict[str, Any]] = {
 NOTES[FIRST] |= {"title": "Rent", "stand": "2024-05-01"}
 NOTES[UUID] |= {"stand": "2024-05-01T22:00:00+02:00", "parts": [{"kind": "roof"}], "of": {"kind": "roof"}}
 NOTES[3] |= {"stand": "2023-01-01T08:00:00Z"}
-INDEXES = {"topic": "keyword", "year": "integer", "stand": "datetime", "open": "bool"}
+INDEXES = {"text": "text", "topic": "keyword", "year": "integer", "stand": "datetime", "open": "bool"}
 
 
 def vector(text: str) -> list[float]:
@@ -134,6 +134,10 @@ def test_the_words_are_searched_by_qdrant_s_own_bm25_with_the_same_ids(
     assert ranking.hits[1].score > ranking.hits[2].score > 0
     assert set(ids(found(on_the_page["note_words"], filters={"topic": "law"}))) == {str(FIRST), UUID}
     assert server.asked[0].body["query"] == {"text": QUESTION, "model": "qdrant/bm25"}
+    body = {**on_the_page["note_words"]["body"], "query": {"text": "{question}"}, "using": "text"}
+    by_index = found({**on_the_page["note_words"], "body": body}, filters={"topic": ["law", "kitchen"]})
+    assert set(ids(by_index)) == {str(FIRST), UUID, "3"}, "to the text index `is` is a word"
+    assert ids(by_index)[2] == "3", "which has one word of four"
 
 
 FILTERS: list[dict[str, Any]] = [

@@ -40,7 +40,8 @@ class Collection:
         self._shard = engine.EdgeShard.create(str(folder), config)
         write = engine.UpdateOperation
         for field, kind in (indexes or {}).items():
-            schema = getattr(engine.PayloadSchemaType, kind.capitalize())
+            schema: Any = getattr(engine.PayloadSchemaType, kind.capitalize())
+            schema = engine.TextIndexParams(scoring=True) if kind == "text" else schema
             self._shard.update(write.create_field_index(field, schema))
         made = [engine.Point(id_, _vectors(given), _with_texts(payload)) for id_, given, payload in points]
         self._shard.update(write.upsert_points(made))
@@ -133,6 +134,8 @@ def _scored(asked: Mapping[str, Any]) -> Any:
         return engine.Query.Nearest(query, using=asked["using"])
     if "formula" in query:
         return engine.Formula(_expression(query["formula"]))
+    if "model" not in query:
+        return engine.TextQuery(asked["using"], query["text"])
     assert query["model"] == "qdrant/bm25"
     return engine.Query.Nearest(_BM25.embed_query(query["text"]), using=asked["using"])
 
