@@ -116,6 +116,7 @@ def test_the_other_branches_answer_by_the_deadline_while_the_worker_of_one_is_st
     assert answer.took_ms <= 5_000
 
 
+@pytest.mark.long  # milliseconds depend on what else the machine does
 def test_95_of_100_answers_come_within_500_ms_and_half_of_the_searches_within_20(
     workers: RunningPipeline,
 ) -> None:
