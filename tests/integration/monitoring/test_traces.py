@@ -120,7 +120,7 @@ def stops_with(endpoint: str) -> None:
     preload = f"import os; os.environ['OTEL_EXPORTER_OTLP_ENDPOINT'] = {endpoint!r}"
     with (
         RedisServer() as server,
-        RunningPipeline(server, queues=[], sweeper=True, preload=preload, forked=False) as pipeline,
+        RunningPipeline(server, queues=[], sweeper=True, preload=preload) as pipeline,
     ):
         assert pipeline.client().retrieve("bread", timeout_s=0.1, traceparent=CALLERS).status == "failed"
         until(lambda: pipeline.redis.exists(METRICS) and not pipeline.redis.xlen(OUTBOX))

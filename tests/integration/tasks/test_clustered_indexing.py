@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from chorale_client import Answer
 
 from search.engines.weaviate.store import WeaviateStore
-from tests.support.command_line import command
+from tests.support.command_line import in_process
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
@@ -36,13 +35,11 @@ def shown(running: RunningPipeline) -> list[list[str]]:
 
 
 def verified(running: RunningPipeline, *arguments: str) -> tuple[int, Any]:
-    called = command("verify", "-n", "wiki", *arguments, "--json", **running.environment)
-    done = subprocess.run(**called, capture_output=True, timeout=120)
+    done = in_process("verify", "-n", "wiki", *arguments, "--json", **running.environment)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
 
-@pytest.mark.limit_s(300)  # on a busy machine each command takes half a minute
 def test_what_is_handed_in_is_in_both_stores_and_what_is_lost_is_mended(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     with shared_engines(texts=False) as engines, RedisServer() as server:

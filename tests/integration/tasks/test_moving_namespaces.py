@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.limit_s(300)]
 
 SERVER = '[stores.server]\nkind = "postgresql"\noptions = { url_env = "ENGINE_URL" }\n'
 PATIENT = '[configurations.rrf]\nmethod = "rrf"\ntimeout_s = 30\ncomplete_scores = true\n'
-FILLERS = 3_000
+FILLERS = 1_200
 DIMENSION = 384
 
 
@@ -149,12 +149,12 @@ def test_a_namespace_moves_to_postgresql_and_back_while_it_is_searched_and_writt
         assert [(done.error, done.unwritten) for done in outcomes] == [(None, {})] * 3
         code, output = again.wait(120), (tmp_path / "log").read_text()
         assert code == 0, output
-        assert "docs: served by server, with 3,00" in output
+        assert "docs: served by server, with 1,20" in output
         seen = answers.total()
         until(lambda: answers.total() >= seen + 6, 120)
     expected = (Status.COMPLETE, "repairs", "bm25", "vector")
     assert dict(answers) == {expected: answers.total()}
-    assert len(store.revisions("docs")) == 3_003
+    assert len(store.revisions("docs")) == FILLERS + 3
     assert not any(store.verify("docs", mends=False).values())
     for text, name in {"zeppelin": "new", "sourdough": "bread"}.items():
         hits = client.retrieve(text, namespace="docs", timeout_s=30).hits

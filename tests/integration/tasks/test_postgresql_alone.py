@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from chorale_client.wire_names import Status
 
-from tests.support.command_line import as_process
+from tests.support.command_line import in_process
 from tests.support.pipelines.pipeline import CORPUS, ROOT, RunningPipeline
 from tests.support.servers.postgresql_server import PostgresqlServer
 from tests.support.servers.redis_server import RedisServer
@@ -26,7 +26,7 @@ def pipeline() -> Iterator[RunningPipeline]:
             folder.mkdir()
             for name, (title, text) in CORPUS.items():
                 (folder / f"{name}.md").write_text(f"# {title}\n\n{text}\n")
-            done = as_process("index", str(folder), "--namespace", "docs", **running.environment)
+            done = in_process("index", str(folder), "--namespace", "docs", **running.environment)
             assert done.returncode == 0, done.stderr
             yield running
 
@@ -42,7 +42,7 @@ def test_every_branch_finds_answers_also_with_completed_scores(pipeline: Running
 
 
 def test_a_doctor_finds_nothing_to_mend_and_no_file_of_sqlite_is_written(pipeline: RunningPipeline) -> None:
-    done = as_process("doctor", "--json", **pipeline.environment)
+    done = in_process("doctor", "--json", **pipeline.environment)
     checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
     assert {name: check for name, check in checks.items() if check["status"] == "fail"} == {}
     assert list(pipeline.home.rglob("*.db")) == []

@@ -90,13 +90,13 @@ def ask(here: OneProcess, *texts: str, **options: Any) -> list[BranchResult]:
 def test_a_question_has_the_same_ranking_alone_and_in_any_company(here: OneProcess) -> None:
     words = sorted({word for title, text in CORPUS.values() for word in f"{title} {text}".lower().split()})
     chance = random.Random(12)
-    texts = [" ".join(chance.sample(words, chance.randint(1, 8))) for _ in range(200)]
+    texts = [" ".join(chance.sample(words, chance.randint(1, 8))) for _ in range(50)]
     for branch in ("bm25", "vector", "hyde"):
         requests = [started(here, question(text)) for text in texts]
         forget_vectors(here)
         alone = [answered(here, [(branch, request)])[0] for request in requests]
         forget_vectors(here)
-        order = chance.sample(range(200), 200)
+        order = chance.sample(range(50), 50)
         together: dict[int, BranchResult] = {}
         while order:
             company, order = order[: (size := chance.randint(1, 8))], order[size:]
