@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from models.declarations.engines import ElasticsearchEndpoint, PostgresqlEndpoint
 from models.documents import Manifest, Matrix
-from models.errors import BadIndex
+from models.errors import BadIndex, StoreUnavailable
 from models.hits import Ranking
+from models.retries import pauses, retried
 from search.checks import checked_questions, without_vectors
-from search.deadline import Deadline
+from search.deadline import Deadline, TimedThreads
 from search.documents.reading import FromDocuments
 from search.protocol import Index, Search
 
@@ -20,6 +23,10 @@ _T = TypeVar("_T")
 
 class MissingIndex(BadIndex):
     """The index does not exist (any more)."""
+
+
+class Transient(StoreUnavailable):
+    """May be over in a moment: worth a retry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +55,38 @@ class Searching(Protocol[_Of]):
         ...
 
 
-class ServerConnection(Protocol):
-    def deadline(self, timeout_s: float | None = None, /) -> Deadline:
-        """`timeout_s` defaults to the limit for an operation outside of requests."""
-        ...
+class ServerConnection:
+    """The connections to one server, with a thread for each, because its client cannot end a call in time."""
 
-    def close(self) -> None: ...
+    server: object
+    """As failures name it."""
+
+    def __init__(self, endpoint: ElasticsearchEndpoint | PostgresqlEndpoint, name: str) -> None:
+        self.endpoint = endpoint
+        self._threads = TimedThreads(endpoint.connections, name)
+
+    def deadline(self, timeout_s: float | None = None) -> Deadline:
+        """`timeout_s` defaults to the limit for an operation outside of requests."""
+        return Deadline(self.endpoint.timeout_s if timeout_s is None else timeout_s, str(self.server))
+
+    def attempted(
+        self,
+        attempt: Callable[[], _T],
+        deadline: Deadline,
+        *pauses_s: float,
+        give_up: Callable[[], None] = lambda: None,
+    ) -> _T:
+        """The result of `attempt`, which is called once more after each pause while it raises Transient.  Raises StoreTimeout at the
+        deadline; `give_up` is called if an attempt has begun by then."""
+        return retried(
+            lambda: self._threads.run(attempt, deadline, give_up=give_up),
+            Transient,
+            pause_s=pauses(*pauses_s),
+            for_s=deadline.left_s,
+        )
+
+    def close(self) -> None:
+        self._threads.close()
 
 
 class ServerStore(FromDocuments, ABC, Generic[_Call]):
@@ -65,7 +98,12 @@ class ServerStore(FromDocuments, ABC, Generic[_Call]):
 
     @abstractmethod
     def use(self, index: Index, work: Callable[[_Call], _T], deadline: Deadline) -> _T:
-        """The result of `work` for the index."""
+        """The result of `work` for the index; raises MissingIndex."""
+
+    def has(self, index: Index) -> bool:
+        with suppress(MissingIndex):
+            return self.use(index, lambda _: True, self._connection.deadline())
+        return False
 
     def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
         def work(call: _Call) -> list[Ranking]:

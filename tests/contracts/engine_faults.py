@@ -6,9 +6,9 @@ by `filled`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, ClassVar
 
 import pytest
@@ -50,6 +50,8 @@ CALLS: dict[str, Callable[[Any, float], object]] = {
 class EngineFaults:
     gone: ClassVar[str]
     """What follows the port in the failure for a server that is gone."""
+    lost_at: ClassVar[Sequence[bytes]] = (b"pear",)
+    """What a call sends at the moments in which it may lose its connection."""
 
     @pytest.fixture
     def proxy(self, place: tuple[str, int]) -> Iterator[TcpProxy]:
@@ -65,6 +67,31 @@ class EngineFaults:
             for _ in range(3):
                 proxy.cut()
                 assert count(store) == DOCUMENTS
+
+    def test_connections_that_a_balancer_has_forgotten_are_replaced(
+        self, through: Through, proxy: TcpProxy
+    ) -> None:
+        """The connections stay open, and nothing is answered on them any more."""
+        with through(connections=2) as store:
+            count(store)
+            proxy.drop()
+            for _ in range(3):
+                with suppress(StoreTimeout):
+                    count(store, timeout_s=0.5)
+            assert count(store) == DOCUMENTS
+
+    def test_a_connection_that_is_lost_during_a_call_is_replaced(
+        self, through: Through, proxy: TcpProxy
+    ) -> None:
+        for moment in self.lost_at:
+            with through() as store, ThreadPoolExecutor(1) as threads:
+                proxy.stalls_at = moment
+                counting = threads.submit(count, store)
+                until(lambda: proxy.is_stalled)
+                proxy.stalls_at = None  # the second attempt comes at once
+                proxy.cut()
+                proxy.flow()
+                assert counting.result() == DOCUMENTS
 
     def test_a_server_that_is_gone_is_unavailable_before_the_time_is_over(
         self, through: Through, proxy: TcpProxy
@@ -103,6 +130,5 @@ class EngineFaults:
             until(lambda: proxy.is_stalled)
             with pytest.raises(StoreTimeout, match="raise the store's `connections`"):
                 count(store, timeout_s=0.5)
-            proxy.stalls_at = None
             proxy.flow()
             assert first.result() == DOCUMENTS

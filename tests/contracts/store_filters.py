@@ -181,6 +181,14 @@ class FiltersContract(Searching):
         for ranking in self.rankings(store, "pear", exclude_ids=("d0", "d2", "unknown"), depth=2):
             assert [hit.passage_id for hit in ranking.hits][:2] == ["d1#0", "d3#0"]
 
+    @pytest.mark.parametrize("name", ["\0", "'); DROP TABLE chorale_engine; --", "%s {words}", "\\", "*"])
+    def test_an_odd_text_of_a_caller_is_a_value_that_no_document_has(
+        self, store: OneEngine, name: str
+    ) -> None:
+        store.upsert("ns", [document("a", "pear", metadata={"kind": "fruit"})])
+        for filters in ({"kind": {"not": [name]}}, {"kind": {"not": {"contains": name}}}):
+            assert self.finds(store, ["a#0"], f"pear {name}", filters=filters, exclude_ids=[name])
+
 
 NUMBERS: list[Any] = [0, 1, -1.5, 2**53, 2**53 + 1, -(2**53) - 1, 2**64, -(2**64), 1e308, -1e308]
 DATES: list[Any] = ["2024-05-01", "2024-05-01T00:00:00Z", "2024-05-01T23:30:00+02:00", "2024-05-02"]

@@ -264,6 +264,14 @@ class VectorContract(Searching):
         [ranking] = store.search_vectors("unmeasured", questions(EAST), asking(depth=1))
         assert ranking.known_words == 0.9
 
+    def test_vectors_of_2_001_numbers_are_searched(self, store: OneEngine) -> None:
+        """A graph of pgvector takes no more than 2,000."""
+        vectors = np.eye(3, 2_001, dtype=np.float32)
+        store.create("long", replace(self.manifest, dimension=2_001))
+        store.upsert("long", [document(f"d{n}", "pear", vectors=(vectors[n],)) for n in range(3)])
+        [ranking] = store.search_vectors("long", vectors[1:2], asking(depth=1))
+        assert ranking.hits[0].document_id == "d1"
+
     def test_a_question_vector_of_another_dimension_is_refused_naming_both(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "pear")])
         with pytest.raises(InvalidAnswer, match=r"3.*4"):

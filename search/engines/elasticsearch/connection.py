@@ -6,27 +6,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from models.retries import pauses, retried
-from search.deadline import Deadline, TimedThreads
+from models.declarations.engines import ElasticsearchEndpoint
+from search.deadline import Deadline
 from search.engines.elasticsearch.dialect import Dialect, Request
-from search.engines.elasticsearch.failures import Server, Transient, readable
+from search.engines.elasticsearch.failures import Server, readable
 from search.engines.elasticsearch.index_layout import Layout
-from search.server_store import IndexCall
+from search.server_store import IndexCall, ServerConnection
 
 _PAUSES_S = (0.05, 0.1, 0.2)
 """Waits between the attempts."""
 
 
-class Connection:
+class Connection(ServerConnection):
     """Thread-safe.  Connects with the first call, and sends nothing by itself."""
 
-    def __init__(self, dialect: Dialect) -> None:
-        self.dialect, self.endpoint, self.server = dialect, dialect.endpoint, dialect.server
-        self._threads = TimedThreads(self.endpoint.connections, self.server.product.lower())
+    endpoint: ElasticsearchEndpoint
+    server: Server
 
-    def deadline(self, timeout_s: float | None = None) -> Deadline:
-        """`timeout_s` defaults to the limit for an operation outside of requests."""
-        return Deadline(self.endpoint.timeout_s if timeout_s is None else timeout_s, str(self.server))
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__(dialect.endpoint, dialect.product.lower())
+        self.dialect, self.endpoint, self.server = dialect, dialect.endpoint, dialect.server
 
     def ask(
         self,
@@ -35,22 +34,18 @@ class Connection:
         read: Callable[[Any], Any] = lambda answer: answer,
     ) -> Any:
         """What `read` makes of the answer; retries temporary failures, also those of `read`, until the deadline, by default that of a write."""
-        deadline = deadline or self.deadline(self.endpoint.write_timeout_s)
-        return retried(
-            lambda: self._attempt(request, deadline, read),
-            Transient,
-            pause_s=pauses(*_PAUSES_S),
-            for_s=deadline.left_s,
-        )
+        ends = deadline or self.deadline(self.endpoint.write_timeout_s)
 
-    def _attempt(self, request: Request, deadline: Deadline, read: Callable[[Any], Any]) -> Any:
-        """Gives up at the deadline, also when a name server is slow or a header arrives in drips."""
-        answer = self._threads.run(lambda: self.dialect.send(request, deadline.check()), deadline)
-        with readable(self.server):
-            return read(answer)
+        def attempt() -> Any:
+            answer = self.dialect.send(request, ends.check())
+            with readable(self.server):
+                return read(answer)
+
+        # At the deadline the call ends also when a name server is slow or a header arrives in drips.
+        return self.attempted(attempt, ends, *_PAUSES_S)
 
     def close(self) -> None:
-        self._threads.close()
+        super().close()
         self.dialect.close()
 
 

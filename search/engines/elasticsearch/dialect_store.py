@@ -31,6 +31,10 @@ class DialectStore(DocumentWriter, ServerStore[DialectCall]):
         super().__init__(Connection(dialect))
         self.product = dialect.product
 
+    def has(self, index: Index) -> bool:
+        self._layouts.pop(index.name, None)
+        return super().has(index)
+
     def use(self, index: Index, work: Callable[[DialectCall], _T], deadline: Deadline) -> _T:
         try:
             with readable(self._connection.server):

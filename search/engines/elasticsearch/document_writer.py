@@ -61,14 +61,6 @@ class DocumentWriter:
         if differing:
             raise built_differently(index.namespace, differing)
 
-    def has(self, index: Index) -> bool:
-        self._layouts.pop(index.name, None)
-        try:
-            self._layout(index, self._connection.deadline())
-        except MissingIndex:
-            return False
-        return True
-
     def drop(self, index: Index) -> None:
         self._connection.ask(Request("DELETE", self._path(index), may_miss=True))
 

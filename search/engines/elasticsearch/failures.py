@@ -16,7 +16,7 @@ from models.errors import (
     StoreUnavailable,
     Unauthorised,
 )
-from search.server_store import MissingIndex
+from search.server_store import MissingIndex, Transient
 
 TRANSIENT = frozenset({429, 502, 503, 504})
 """Statuses of a server that is busy or starting."""
@@ -42,10 +42,6 @@ class Server:
 
     def __str__(self) -> str:
         return f"{self.product} at {self.address}"
-
-
-class Transient(StoreUnavailable):
-    """May be over in a moment: worth a retry."""
 
 
 class Busy(Transient):

@@ -10,7 +10,7 @@ from models.errors import InvalidAnswer
 from models.hits import Hit, Ranking
 from search.engines.elasticsearch.connection import DialectCall
 from search.engines.elasticsearch.dialect import Request, as_lines
-from search.engines.elasticsearch.failures import Transient, failure
+from search.engines.elasticsearch.failures import failure
 from search.engines.elasticsearch.filter_conditions import CLAUSES, Clause, restricted
 from search.engines.elasticsearch.index_layout import WHOLE
 from search.protocol import Search
@@ -24,6 +24,7 @@ from search.ranking_end import (
     is_settled,
     with_whole,
 )
+from search.server_store import Transient
 from search.term_conditions import SearchConditions
 
 MOST_HITS = 10_000

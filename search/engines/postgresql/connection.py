@@ -6,7 +6,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, TypeAlias, TypeVar, cast
 
 import psycopg
@@ -16,9 +16,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from models.declarations.engines import PostgresqlEndpoint
 from models.errors import BadIndex, InvalidAnswer, NotConfigured, StageFailure, StoreUnavailable, Unauthorised
-from models.retries import pauses, retried
-from search.deadline import Deadline, TimedThreads
-from search.server_store import MissingIndex
+from search.deadline import Deadline
+from search.server_store import MissingIndex, ServerConnection, Transient
 
 _T = TypeVar("_T")
 Session: TypeAlias = "psycopg.Connection[Any]"
@@ -34,9 +33,20 @@ _BEGIN = "{}; SET LOCAL statement_timeout = {}; SET LOCAL jit = off"
 _LOGIN = re.compile(
     r"authentication failed|no password supplied|no pg_hba|role .* does not exist|permission denied"
 )
+_MEANINGS: tuple[tuple[type[Exception], type[StageFailure], str], ...] = (
+    (errors.UndefinedTable, MissingIndex, "has no such index"),
+    (errors.InsufficientPrivilege, Unauthorised, "does not grant us the right"),
+    (errors.ReadOnlySqlTransaction, StoreUnavailable, "is read-only, as a replica is: name the primary"),
+    (errors.DataCorrupted, BadIndex, "has a damaged table"),
+    (errors.IndexCorrupted, BadIndex, "has a damaged table"),
+    (errors.DiskFull, StoreUnavailable, "cannot be used"),
+    (psycopg.OperationalError, Transient, "cannot be used"),
+    (Exception, InvalidAnswer, "refuses a statement"),
+)
+"""The failure for each error, and what its text says after the server's name; the first that fits."""
 
 
-class Connection:
+class Connection(ServerConnection):
     """Thread-safe.  Connects with the first call.  Leaves nothing behind in a session, so that pgbouncer may stand between.
 
     A call that finds the server unavailable is made once more, with a new connection if the old one was closed.
@@ -44,7 +54,6 @@ class Connection:
 
     def __init__(self, url: str, endpoint: PostgresqlEndpoint) -> None:
         """Raises NotConfigured for an address that is not one of PostgreSQL."""
-        self.endpoint = endpoint
         try:
             address = make_url(url if url.startswith(("postgresql:", "postgresql+")) else "")
         except (ArgumentError, ValueError):
@@ -53,19 +62,11 @@ class Connection:
             ) from None
         shown = address.set(query={})  # options may have a password too
         self.server = f"PostgreSQL at {shown.render_as_string(hide_password=True)}"
-        self._engine = create_engine(
-            address.set(drivername="postgresql+psycopg"),
-            connect_args=_CONNECT,
-            pool_size=endpoint.connections,
-            max_overflow=0,
-        )
-        self._threads = TimedThreads(endpoint.connections, "postgresql")
+        driven = address.set(drivername="postgresql+psycopg")
+        self._engine = create_engine(driven, connect_args=_CONNECT, pool_size=endpoint.connections)
+        super().__init__(endpoint, "postgresql")
         self._cutting = threading.Lock()
         """Held where a connection is cut or given back: one that is back in the pool may be another call's."""
-
-    def deadline(self, timeout_s: float | None = None) -> Deadline:
-        """`timeout_s` defaults to the limit for an operation outside of requests."""
-        return Deadline(self.endpoint.timeout_s if timeout_s is None else timeout_s, self.server)
 
     def read(self, work: Callable[[Session], _T], deadline: Deadline) -> _T:
         """The result of `work` in one snapshot, which a replica serves too."""
@@ -81,7 +82,7 @@ class Connection:
         return self._within(work, deadline, "BEGIN ISOLATION LEVEL READ COMMITTED")
 
     def close(self) -> None:
-        self._threads.close()
+        super().close()
         self._engine.dispose()
 
     def _within(self, work: Callable[[Session], _T], deadline: Deadline, begin: str) -> _T:
@@ -90,24 +91,21 @@ class Connection:
         def attempt() -> _T:
             pool = self._engine.pool
             try:
-                pooled = pool.connect()
-                session = cast("Session", pooled.driver_connection)
-                held.append(session)
-                try:
-                    # The server has .95 of the time, so that its own refusal arrives in time and the connection is kept.
-                    limit_ms = max(1, int(deadline.check() * 950))
-                    session.execute(_BEGIN.format(begin, limit_ms).encode())
-                    result = work(session)
-                    session.execute("COMMIT")
-                    return result
-                finally:
-                    with self._cutting:
-                        held.clear()
-                    if session.closed:
-                        self._engine.dispose()  # a server that was started again has closed the others too
-                    if pool is not self._engine.pool:
-                        pooled.invalidate()
-                    pooled.close()  # rolls back what is not committed
+                with closing(pool.connect()) as pooled:  # which rolls back what is not committed
+                    held.append(session := cast("Session", pooled.driver_connection))
+                    try:
+                        # The server has .95 of the time, so that its own refusal arrives in time and the connection is kept.
+                        session.execute(_BEGIN.format(begin, max(1, int(deadline.check() * 950))).encode())
+                        result = work(session)
+                        session.execute("COMMIT")
+                        return result
+                    finally:
+                        with self._cutting:
+                            held.clear()
+                        if session.closed:
+                            self._engine.dispose()  # a server that was started again has closed the others too
+                        if pool is not self._engine.pool:
+                            pooled.invalidate()
             except errors.QueryCanceled:
                 raise deadline.over() from None
             except (psycopg.Error, DBAPIError, UnicodeEncodeError) as error:
@@ -121,25 +119,12 @@ class Connection:
                     with socket.fromfd(session.fileno(), socket.AF_INET, socket.SOCK_STREAM) as connected:
                         connected.shutdown(socket.SHUT_RDWR)
 
-        def answer() -> _T:
-            return retried(attempt, StoreUnavailable, pause_s=pauses(0.0), for_s=deadline.left_s)
-
-        return self._threads.run(answer, deadline, give_up=cut)
+        return self.attempted(attempt, deadline, 0.0, give_up=cut)
 
     def _failure(self, error: Exception) -> StageFailure:
         # The first line of libpq's message; the others repeat it for each address of the host, or quote a row.
-        at, line = self.server, str(error).partition("\n")[0][:300]
-        match error:
-            case errors.UndefinedTable():
-                return MissingIndex(f"{at} has no such index: {line}")
-            case errors.InsufficientPrivilege():
-                return Unauthorised(f"{at} does not grant us the right: {line}")
-            case errors.ReadOnlySqlTransaction():
-                return StoreUnavailable(f"{at} is read-only, as a replica is: name the primary: {line}")
-            case errors.DataCorrupted() | errors.IndexCorrupted():
-                return BadIndex(f"{at} has a damaged table: {line}")
-            case psycopg.OperationalError() if error.sqlstate is None and _LOGIN.search(line):
-                return Unauthorised(f"{at} refuses the login: {line}")
-            case psycopg.OperationalError():
-                return StoreUnavailable(f"{at} cannot be used: {line}")
-        return InvalidAnswer(f"{at} refuses a statement: {line}")
+        line = str(error).partition("\n")[0][:300]
+        if isinstance(error, psycopg.OperationalError) and error.sqlstate is None and _LOGIN.search(line):
+            return Unauthorised(f"{self.server} refuses the login: {line}")
+        kind, what = next((kind, what) for known, kind, what in _MEANINGS if isinstance(error, known))
+        return kind(f"{self.server} {what}: {line}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from psycopg import sql
@@ -12,22 +11,14 @@ from models.hits import Hit, Ranking
 from search.analysis import question_terms
 from search.engines.postgresql.tables import Tables, storable
 from search.protocol import Search
-from search.ranking_end import (
-    COSINE_DECIMALS,
-    LEAST_CANDIDATES,
-    TEXT_DECIMALS,
-    count_documents,
-    cut,
-    is_settled,
-    with_whole,
-)
+from search.ranking_end import COSINE_DECIMALS, LEAST_CANDIDATES, TEXT_DECIMALS, cut, is_settled, with_whole
 from search.term_conditions import Conditions
 
 K1, B = 1.2, 0.75
 """BM25's constants, the same as in the embedded store."""
 _MOST_CANDIDATES = 1_000
 """Of pgvector's graph."""
-_SHOWN = "passage_id, document_id, {score}, source_type, published_at, content_hash, near_duplicate_group"
+_SHOWN = ", ".join(["passage_id, document_id, {score}", *Hit._fields[3:]])
 
 RARE_SHARE = 0.3
 """The rarest words of a question, up to this share of its postings, are read first."""
@@ -52,7 +43,7 @@ _TEXT = f"""
         SELECT rid, {_SCORE} AS score FROM question JOIN {{postings}} USING (term) WHERE is_rare {{allowing}} GROUP BY rid
     ), bound AS MATERIALIZED (
         SELECT least, most FROM (SELECT sum(weight) AS most FROM question WHERE NOT is_rare) AS frequent,
-            (SELECT score - 2e-{TEXT_DECIMALS} AS least FROM rare ORDER BY score DESC OFFSET {{before}} LIMIT 1) AS last
+            (SELECT score - 2e-{TEXT_DECIMALS} AS least FROM rare ORDER BY score DESC OFFSET greatest(0, {{limit}} - 1) LIMIT 1) AS last
         WHERE most < least
     ), unrounded AS (
         SELECT rid, rare.score + coalesce((
@@ -86,20 +77,17 @@ _VECTORS = f"""
     ) AS nearest JOIN {{documents}} USING (did)
 """
 _WHERE = "AND did IN (SELECT did FROM {documents} WHERE {condition})"
+_HAS_LIKE = (
+    "EXISTS (SELECT FROM unnest(parts) AS one WHERE starts_with(one, {}) AND strpos(substr(one, {}), {}) > 0)"
+)
 _GRAPH_OPTIONS = "SET LOCAL hnsw.ef_search = {candidates}; SET LOCAL hnsw.iterative_scan = strict_order"
-
-
-def _has_like(beginning: str, part: str) -> sql.Composed:
-    texts = [re.sub(r"([\\%_])", r"\\\1", storable(text)) for text in (beginning, part)]
-    has_like = sql.SQL("EXISTS (SELECT FROM unnest(parts) AS part WHERE part LIKE {})")
-    return has_like.format("%".join([*texts, ""]))
 
 
 CONDITIONS = Conditions[sql.Composed](
     longest_part=1_000,
     of_documents=lambda ids: sql.SQL("document_id = ANY({})").format([*map(storable, ids)]),
     has_any=lambda terms: sql.SQL("facets && {}::text[]").format([*map(storable, terms)]),
-    has_like=_has_like,
+    has_like=lambda first, part: sql.SQL(_HAS_LIKE).format(storable(first), len(first) + 1, storable(part)),
     every=lambda conditions: sql.SQL("({})").format(sql.SQL(" AND ").join(conditions)),
     some=lambda conditions: sql.SQL("({})").format(sql.SQL(" OR ").join(conditions)),
     negated=lambda condition: sql.SQL("NOT {}").format(condition),
@@ -110,15 +98,13 @@ def by_text(found: Tables, texts: Sequence[str], search: Search) -> list[Ranking
     condition, warnings = _condition(found, search)
     depth = max(search.depth, LEAST_CANDIDATES)
 
-    def ranking(text: str) -> Ranking:
-        limit = 2 * depth
-        while True:
-            hits, whole = _scored(found, text, condition, limit)
-            is_all = len(hits) < limit
-            if is_all or count_documents(hits) >= depth:
-                candidates = with_whole(cut(hits, depth), whole)
-                return Ranking(cut(candidates, search.depth), count_documents(hits) if is_all else None)
-            limit *= 4
+    def ranking(text: str, limit: int = 2 * depth) -> Ranking:
+        hits, whole = _scored(found, text, condition, limit)
+        is_all = len(hits) < limit
+        if not is_all and len(whole) < depth:
+            return ranking(text, 4 * limit)
+        candidates = with_whole(cut(hits, depth), whole)
+        return Ranking(cut(candidates, search.depth), len(whole) if is_all else None)
 
     return [Ranking((), None, warnings) if warnings else ranking(text) for text in texts]
 
@@ -140,18 +126,16 @@ def by_vectors(found: Tables, vectors: Matrix, search: Search) -> list[Ranking]:
     condition, warnings = _condition(found, search)
     where = sql.SQL("") if condition is None else found.sql(_WHERE, condition=condition)
 
-    def ranking(vector: str) -> Ranking:
-        limit, is_exact = 2 * search.depth, not found.has_graph
-        while True:
-            if not is_exact:
-                found.execute(_GRAPH_OPTIONS, candidates=min(_MOST_CANDIDATES, max(found.candidates, limit)))
-            exactly = sql.SQL("+ 0" if is_exact else "")  # another expression than the graph's
-            rows = found.execute(_VECTORS, vector=vector, where=where, exactly=exactly, limit=limit)
-            hits = [Hit(*row) for row in rows]
-            is_short = len(hits) < limit
-            if (is_short and is_exact) or is_settled(hits, search.depth):
-                return Ranking(cut(hits, search.depth), None, known_words=found.manifest.known_words)
-            is_exact, limit = is_exact or is_short, 4 * limit
+    def ranking(vector: str, limit: int = 2 * search.depth, is_exact: bool = not found.has_graph) -> Ranking:
+        if not is_exact:
+            found.execute(_GRAPH_OPTIONS, candidates=min(_MOST_CANDIDATES, max(found.candidates, limit)))
+        exactly = sql.SQL("+ 0" if is_exact else "")  # another expression than the graph's
+        rows = found.execute(_VECTORS, vector=vector, where=where, exactly=exactly, limit=limit)
+        hits = [Hit(*row) for row in rows]
+        is_short = len(hits) < limit
+        if (is_short and is_exact) or is_settled(hits, search.depth):
+            return Ranking(cut(hits, search.depth), None, known_words=found.manifest.known_words)
+        return ranking(vector, 4 * limit, is_exact or is_short)
 
     return [Ranking((), None, warnings) if warnings else ranking(str(row)) for row in vectors.tolist()]
 
@@ -177,7 +161,6 @@ def _scored(
         words=list(terms),
         times=[float(times) for times in terms.values()],
         rare_share=RARE_SHARE,
-        before=max(0, limit - 1),
         limit=limit,
     ).fetchall()
     return [Hit(*row) for *row, _ in rows], {row[1]: row[-1] for row in rows}

@@ -60,9 +60,10 @@ GRAPH = """
     USING hnsw (embedding vector_ip_ops) WITH (m = 16, ef_construction = 64)
 """
 _FOUND = """
-    SELECT id, dimension, passages, last_id, to_regclass('chorale_engine_' || id || '_graph') IS NOT NULL
+    SELECT id, dimension, last_id, to_regclass('chorale_engine_' || id || '_graph') IS NOT NULL
     FROM chorale_engine WHERE name = %s AND format = %s AND to_regclass('chorale_engine_' || id || '_passages') IS NOT NULL
 """
+_DROP = "DROP TABLE IF EXISTS {postings}, {terms}, {passages}, {documents}"
 _KINDS = ("documents", "passages", "terms", "postings", "graph")
 
 
@@ -74,9 +75,8 @@ class Tables(IndexCall):
     candidates: int
     """The least number of candidates that a search by vectors has in the graph."""
     id: int
-    dimension: int
+    dimension: int = 0
     """0: without vectors."""
-    passages: int = 0
     last_id: int = 0
     """The highest number that a document or passage has had."""
     has_graph: bool = False
@@ -95,9 +95,9 @@ def storable(text: str) -> str:
     return text.replace("\0", "\ufffd")
 
 
-def find(session: Session, index: Index, *, candidates: int = 0, locked: bool = False) -> Tables:
+def find(session: Session, index: Index, candidates: int = 0, *, locked: bool = False) -> Tables:
     """Raises MissingIndex.  `locked`: until the transaction ends, no other one writes the index."""
-    statement = _FOUND + (" FOR UPDATE" if locked else "")
+    statement = f"{_FOUND} FOR UPDATE" if locked else _FOUND
     row = session.execute(statement.encode(), (index.name, FORMAT)).fetchone()
     if row is None:
         raise MissingIndex(f"PostgreSQL has no index {index.name}")
@@ -117,14 +117,13 @@ def create(session: Session, index: Index, dimension: int) -> None:
     insert = "INSERT INTO chorale_engine (name, format, dimension) VALUES (%s, %s, %s) RETURNING id"
     [(number,)] = session.execute(insert, (index.name, FORMAT, dimension))
     embedding = sql.SQL(f", embedding vector({dimension})" if dimension else "")
-    Tables(index.manifest, dimension > 0, session, 0, number, dimension).execute(_TABLES, embedding=embedding)
+    Tables(index.manifest, dimension > 0, session, 0, number).execute(_TABLES, embedding=embedding)
 
 
 def drop(session: Session, index: Index) -> None:
     delete = "DELETE FROM chorale_engine WHERE name = %s RETURNING id"
     for (number,) in session.execute(delete, (index.name,)).fetchall():
-        lost = Tables(index.manifest, False, session, 0, number, 0)
-        lost.execute("DROP TABLE IF EXISTS {postings}, {terms}, {passages}, {documents}")
+        Tables(index.manifest, False, session, 0, number).execute(_DROP)
 
 
 def _need_pgvector(session: Session) -> None:

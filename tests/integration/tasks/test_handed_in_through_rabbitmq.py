@@ -82,7 +82,6 @@ def silent(proxy: TcpProxy, piece: bytes) -> Iterator[None]:
         patch.setattr(chorale_client.publisher, "ANSWERS_WITHIN_S", 0.5)
         yield
     proxy.cut()
-    proxy.stalls_at = None
     proxy.flow()
 
 

@@ -99,10 +99,10 @@ class PostgresqlServer(OwnServer):
                 process.send_signal(number)
 
     @contextmanager
-    def database(self) -> Iterator[str]:
-        """Yields the name of an empty database."""
+    def database(self, options: str = "") -> Iterator[str]:
+        """Yields the name of an empty database that is made with these options."""
         name = f"d{secrets.token_hex(6)}"
-        self.execute(f"CREATE DATABASE {name}")
+        self.execute(f"CREATE DATABASE {name} {options}")
         try:
             yield name
         finally:

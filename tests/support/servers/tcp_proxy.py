@@ -62,7 +62,8 @@ class TcpProxy:
         return not self._flows.is_set()
 
     def flow(self) -> None:
-        """Forwards again, beginning with the held bytes."""
+        """Forwards again, beginning with the held bytes, and stalls no more."""
+        self.stalls_at = None
         self._flows.set()
 
     def __enter__(self) -> Self:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -25,6 +25,8 @@ class OneEngine(DocumentStore):
     def __init__(self, engine: Any, documents: Documents, name: str = "local") -> None:
         super().__init__({name: engine}, documents.table)
         self.engine, self.documents = engine, documents
+        self.another: Callable[[], AbstractContextManager[Any]] | None = None
+        """Opens the same index through another connection."""
         engine.reader = DocumentReader(documents, name)
         self.namespaces = engine.namespaces  # type: ignore[method-assign]
         self.generation = engine.generation  # type: ignore[method-assign]
@@ -75,10 +77,16 @@ def embedded_store(folder: Path, *, writer_wait_s: float = 5.0, **options: bool)
 
 
 @contextmanager
-def with_documents(engine: Any, url: str | None = None) -> Iterator[OneEngine]:
-    """`url`: the documents' database; a new file if None."""
+def with_documents(
+    engine: Any,
+    url: str | None = None,
+    *,
+    another: Callable[[], AbstractContextManager[Any]] | None = None,
+) -> Iterator[OneEngine]:
+    """`url`: the documents' database; a new file if None.  `another` opens the engine once more."""
     with TemporaryDirectory() as folder:
         store = OneEngine(engine, Documents(url or Path(folder) / "documents.db"))
+        store.another = another
         yield store
         store.documents.close()
 

@@ -50,13 +50,23 @@ def test_a_missing_or_invalid_key_is_named_by_its_variable_and_never_shown(
     assert "sesame" not in repr(raised.value)
 
 
-@pytest.mark.parametrize("address", ["mongodb://farm:se@cret@host", "postgresql://farm:secret@host"])
-def test_a_wrong_address_of_texts_is_named_by_its_variable_and_never_shown(
-    address: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("kind", "address"),
+    [
+        ("http with texts in MongoDB", "mongodb://farm:se@cret@host"),
+        ("http with texts in MongoDB", "postgresql://farm:secret@host"),
+        ("postgresql", "no address"),
+        ("postgresql", "mysql://farm:secret@host/name"),
+        ("postgresql", "postgresql://farm:secret@host:54x/name"),
+    ],
+)
+def test_a_wrong_address_is_named_by_its_variable_and_never_shown(
+    kind: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    opened, options = OPENED[kind]
     monkeypatch.setenv("OUR_KEY", address)
-    with pytest.raises(NotConfigured, match="'cluster': the variable OUR_KEY has no valid address") as raised:
-        open_http_source("cluster", {**ENDPOINT, "texts": TEXTS})
+    with pytest.raises(NotConfigured, match=r"the variable OUR_KEY (has no valid|is no) address") as raised:
+        opened("cluster", options)
     assert "cret" not in f"{raised.value!r}{raised.value.__cause__!r}"
 
 

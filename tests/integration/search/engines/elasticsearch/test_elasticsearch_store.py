@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
 
-from search.documents.reading import DocumentReader
-from search.engines.elasticsearch.store import ElasticsearchStore
 from tests.contracts.store import StoreContract
 from tests.contracts.store_documents import EAST, document, questions
 from tests.contracts.store_filters import DrawnFiltersContract, FiltersContract
@@ -36,7 +35,7 @@ def kept(
     with (
         empty_database("postgresql", tmp_path_factory.mktemp("documents")) as url,
         opened(prefix, **request.cls.options) as engine,
-        with_documents(engine, url) as store,
+        with_documents(engine, url, another=partial(opened, prefix, **request.cls.options)) as store,
     ):
         yield store
 
@@ -49,12 +48,6 @@ class TestElasticsearchStore(
     forgets_at_once = False
 
     options: ClassVar[Mapping[str, Any]] = {"vectors": True}
-
-    @pytest.fixture
-    def reader(self, kept: OneEngine, prefix: str) -> Iterator[ElasticsearchStore]:
-        with opened(prefix, **self.options) as reader:
-            reader.reader = DocumentReader(kept.documents, "local")
-            yield reader
 
 
 class TestWithAnAnalyserOfTheServer(Emptied, WritingContract, TextContract):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from search.documents.reading import DocumentReader
-from search.engines.opensearch.store import OpenSearchStore
 from tests.contracts.store import StoreContract
 from tests.contracts.store_filters import DrawnFiltersContract
 from tests.contracts.store_ranking import TextContract
@@ -26,14 +25,9 @@ class TestOpenSearchStore(Emptied, StoreContract, RebuildingContract, DrawnFilte
     @classmethod
     def kept(cls, server: OpenSearchServer) -> Iterator[OneEngine]:
         """One store for all tests of the class."""
-        with server.opened("own", vectors=True) as engine, with_documents(engine) as store:
+        opens = partial(server.opened, "own", vectors=True)
+        with opens() as engine, with_documents(engine, another=opens) as store:
             yield store
-
-    @pytest.fixture
-    def reader(self, kept: OneEngine, server: OpenSearchServer) -> Iterator[OpenSearchStore]:
-        with server.opened("own", vectors=True) as reader:
-            reader.reader = DocumentReader(kept.documents, "local")
-            yield reader
 
 
 @pytest.mark.long
