@@ -6,13 +6,24 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
+from pathlib import Path
 from typing import Any
 
 import httpx2
 
-from models.errors import InvalidAnswer, StoreUnavailable
+from models.errors import InvalidAnswer, NotConfigured, StoreUnavailable
 
 Send = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
+
+
+def certificates(where: str, ca_file: str | Path | None) -> ssl.SSLContext:
+    """Those of the file alone; None: those of the system.  Raises NotConfigured, whose text begins with `where`, for a file that cannot
+    be read."""
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        why = error.strerror or error
+        raise NotConfigured(f"{where}: the certificates {ca_file} cannot be read: {why}") from None
 
 
 async def exchange(

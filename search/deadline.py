@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from models.errors import StoreTimeout
+from models.event_loop import running_loop
 
 _T = TypeVar("_T")
 
@@ -32,6 +34,19 @@ class Deadline:
 
     def over(self) -> StoreTimeout:
         return StoreTimeout(f"{self.subject} did not answer within {self._timeout_s:g} s")
+
+
+def on_loop(work: Coroutine[Any, Any, _T], deadline: Deadline) -> _T:
+    """The result of `work` on the process's event loop, which cancels the work at the deadline; raises StoreTimeout."""
+
+    async def limited() -> _T:
+        async with asyncio.timeout(deadline.left_s):
+            return await work
+
+    try:
+        return asyncio.run_coroutine_threadsafe(limited(), running_loop()).result()
+    except TimeoutError as error:
+        raise deadline.over() from error
 
 
 def no_connection(server: object) -> StoreTimeout:

@@ -170,7 +170,7 @@ def open_neo4j(name: str, options: Mapping[str, Any]) -> Neo4jStore:
             text_chars=endpoint.text_chars,
             max_hits=max(1, len(rows)),
         )
-        return AnswerReader(name, hits).ranking(rows, search)
+        return AnswerReader(name, hits).read_hits(rows, search).ranking()
 
     return Neo4jStore(endpoint, read_rows, password=_secret(name, endpoint.password_env))
 

@@ -24,9 +24,9 @@ from inference.endpoints.failures import (
     retry_after_s,
 )
 from inference.endpoints.kept_clients import KeptClients, close
-from models.errors import InvalidAnswer, NotConfigured, StageFailure, StoreTimeout, StoreUnavailable
-from models.event_loop import running_loop
-from models.http_exchange import exchange
+from models.errors import InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable
+from models.event_loop import running_loop, together
+from models.http_exchange import certificates, exchange
 from models.retries import retried_on_loop
 
 T = TypeVar("T")
@@ -88,11 +88,7 @@ class JsonEndpoint:
         self._request_s = request_s
         self._add_tokens = add_tokens
         self._clients = KeptClients()
-        try:
-            self._certificates = _certificates(ca_file)
-        except OSError as error:
-            why = error.strerror or error
-            raise NotConfigured(f"{self.where}: the certificates {ca_file} cannot be read: {why}") from None
+        self._certificates = certificates(self.where, ca_file) if ca_file else _usual_certificates()
 
     def each(
         self, bodies: Sequence[Body], read: Read[T], *, timeout_s: float, parallel: int
@@ -131,16 +127,7 @@ class JsonEndpoint:
             return made
 
         async def results(requests: _Requests) -> list[T]:
-            tasks = [
-                asyncio.create_task(result(at, requests.send(at, body))) for at, body in enumerate(bodies)
-            ]
-            try:
-                return await asyncio.gather(*tasks)
-            except BaseException:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-                raise
+            return await together(result(at, requests.send(at, body)) for at, body in enumerate(bodies))
 
         return self._call(results, read, timeout_s, parallel, attempts)
 
@@ -229,9 +216,9 @@ class JsonEndpoint:
 
 
 @cache
-def _certificates(ca_file: str | Path | None) -> ssl.SSLContext:
-    """The trusted certificates.  Endpoints share them, because reading certificates takes 90 ms of processor time.  Raises OSError."""
-    return ssl.create_default_context(cafile=ca_file) if ca_file else httpx2.create_ssl_context()
+def _usual_certificates() -> ssl.SSLContext:
+    """Endpoints share them, because reading so many certificates takes 90 ms of processor time."""
+    return httpx2.create_ssl_context()
 
 
 class _Requests:

@@ -51,7 +51,8 @@ class MongodbTexts(Declared):
     database: str = Field(min_length=1)
     collection: str = Field(min_length=1)
     id: str = Field("_id", min_length=1)
-    """The field with the ids of the hits; an id of 24 hexadecimal digits also stands for an ObjectId, and a numeral for a number."""
+    """The field with the ids of the hits; an id of 24 hexadecimal digits also stands for an ObjectId, and a numeral for a number.  If
+    the collection has both `"7"` and `7`, each keeps its own text."""
     title: str | None = Field(None, min_length=1)
     """Not set: the title that the hit has."""
     text: str = Field(min_length=1)

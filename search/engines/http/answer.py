@@ -7,7 +7,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -38,12 +38,25 @@ _WHOLE = 2**53
 """JSON readers disagree on larger whole numbers."""
 
 
-class _Document(NamedTuple):
+class Document(NamedTuple):
+    id: str | int
+    """As the endpoint has it."""
     hit: Hit
     text: PassageText
     fields: Fields
     is_whole: bool
     """Whether every value of its metadata can be used."""
+
+
+class Answer(NamedTuple):
+    documents: Sequence[Document]
+    """Each document's first hit, in the order of the endpoint, up to the depth of the search."""
+    warnings: tuple[str, ...]
+    total: int | None = None
+
+    def ranking(self) -> Ranking:
+        texts = {one.hit.passage_id: one.text for one in self.documents}
+        return Ranking(tuple(one.hit for one in self.documents), self.total, self.warnings, texts=texts)
 
 
 class AnswerReader:
@@ -56,8 +69,8 @@ class AnswerReader:
         reserved = {"published_at": endpoint.published_at, "source_type": endpoint.source_type}
         self._fields = endpoint.metadata | {name: path for name, path in reserved.items() if path is not None}
 
-    def read(self, raw: bytes, search: Search, requested_hits: int, unsent: Collection[str]) -> Ranking:
-        """The ranking of an answer; raises InvalidAnswer.
+    def read(self, raw: bytes, search: Search, requested_hits: int, unsent: Collection[str]) -> Answer:
+        """The documents of an answer that may be shown; raises InvalidAnswer.
 
         `requested_hits` is the number of hits that the endpoint was to send, and `unsent` are the fields with conditions that it does
         not know.
@@ -68,25 +81,23 @@ class AnswerReader:
         except (ValueError, RecursionError) as error:
             raise InvalidAnswer(f"{endpoint.address} does not answer with JSON: {error}"[:300]) from error
         place = endpoint.hits or "$"
-        hits = at(answer, place)
+        hits, total = at(answer, place), at(answer, endpoint.total)
         if not isinstance(hits, list):
             found = "nothing" if hits is None else "another value"
             raise InvalidAnswer(f"{endpoint.address} has no list of hits at {place!r}, but {found}")
-        ranking, total = self.ranking(hits, search, requested_hits, unsent), at(answer, endpoint.total)
-        is_known = type(total) is int and len(ranking.hits) <= total <= _WHOLE and not search.filters
-        return replace(ranking, total_matches=total) if is_known else ranking
+        read = self.read_hits(hits, search, requested_hits, unsent)
+        is_known = type(total) is int and len(read.documents) <= total <= _WHOLE and not search.filters
+        return read._replace(total=total) if is_known else read
 
-    def ranking(
+    def read_hits(
         self,
         hits: Sequence[Any],
         search: Search,
         requested_hits: float = math.inf,
         unsent: Collection[str] = (),
-    ) -> Ranking:
-        """Each document's first hit, in the order of `hits`; raises InvalidAnswer.
-
-        A hit without a usable id is left out and counted in the warnings.  Filters look at the fields of each hit.
-        """
+    ) -> Answer:
+        """Raises InvalidAnswer.  A hit without a usable id is left out and counted in the warnings.  Filters look at the fields of each
+        hit."""
         endpoint, used = self._endpoint, hits[: self._endpoint.max_hits]
         read = [one for row in used if (one := self._document(row)) is not None]
         nameless = len(used) - len(read)
@@ -94,7 +105,7 @@ class AnswerReader:
             raise InvalidAnswer(
                 f"{endpoint.address}: none of {nameless} hits has a text or whole number as id at {endpoint.id!r}"
             )
-        documents: dict[str, _Document] = {}
+        documents: dict[str, Document] = {}
         for one in read:
             documents.setdefault(one.hit.document_id, one)
         kept, filter_warnings = self._matching(documents.values(), search, unsent)
@@ -119,9 +130,7 @@ class AnswerReader:
             ),
         )
         warnings = (*(warning for is_so, warning in said if is_so), *filter_warnings)
-        kept = kept[: search.depth]
-        texts = {one.hit.passage_id: one.text for one in kept}
-        return Ranking(tuple(one.hit for one in kept), warnings=warnings, texts=texts)
+        return Answer(kept[: search.depth], warnings)
 
     def explained(self, raw: bytes) -> str:
         """The text of an error's body at the declared path; empty if there is none."""
@@ -131,30 +140,21 @@ class AnswerReader:
             return ""
         return said if isinstance(said, str) else ""
 
-    def ids(self, rankings: Iterable[Ranking]) -> list[str]:
-        """The id of each hit as the endpoint has it, without repetitions.  A number is given as its numeral."""
-        ids = (hit.document_id.removeprefix(self._prefix) for ranking in rankings for hit in ranking.hits)
-        return [*dict.fromkeys(ids)]
-
-    def with_texts(self, ranking: Ranking, stored: Mapping[str, tuple[Any, Any]]) -> Ranking:
-        """The ranking with other titles and texts, by `ids`.  A hit keeps its title if the other one is None.  A hit without a text is
-        left out."""
-        texts = {}
-        for passage_id, shown in ranking.texts.items():
-            title, text = stored.get(shown.document_id.removeprefix(self._prefix), (None, None))
+    def with_texts(self, answer: Answer, stored: Mapping[str | int, tuple[Any, Any]]) -> Answer:
+        """The answer with other titles and texts, by `Document.id`.  A document keeps its title if the other one is None; one without
+        a text is left out."""
+        kept, chars = list[Document](), self._endpoint.text_chars
+        for one in answer.documents:
+            title, text = stored.get(one.id, (None, None))
             if text is not None:
-                title = shown.title if title is None else self._plain(title, _TITLE_CHARS)
-                texts[passage_id] = replace(
-                    shown, title=title, text=self._plain(text, self._endpoint.text_chars)
-                )
-        hits = tuple(hit for hit in ranking.hits if hit.passage_id in texts)
-        warnings, left_out = ranking.warnings, len(ranking.hits) - len(hits)
-        if left_out:
-            what = f"{left_out} of {len(ranking.hits)} hits have no text in the collection, and are left out"
-            warnings = (*warnings, f"{Warned.DOCUMENT_MISSING}: {self._name}: {what}")
-        return replace(ranking, hits=hits, texts=texts, warnings=warnings)
+                title = one.text.title if title is None else self._plain(title, _TITLE_CHARS)
+                kept.append(one._replace(text=replace(one.text, title=title, text=self._plain(text, chars))))
+        left_out, of = len(answer.documents) - len(kept), len(answer.documents)
+        what = f"{left_out} of {of} hits have no text in the collection, and are left out"
+        said = [f"{Warned.DOCUMENT_MISSING}: {self._name}: {what}"] if left_out else []
+        return Answer(kept, (*answer.warnings, *said), answer.total)
 
-    def _document(self, row: Any) -> _Document | None:
+    def _document(self, row: Any) -> Document | None:
         """Returns None for a hit without a usable id."""
         endpoint, id_ = self._endpoint, at(row, self._endpoint.id)
         is_name = isinstance(id_, str) and 0 < len(id_) <= _ID_CHARS
@@ -172,11 +172,11 @@ class AnswerReader:
         text = self._plain(at(row, endpoint.text), endpoint.text_chars)
         hit = Hit(passage_id, document_id, score, fields.get("source_type"), fields.get("published_at"))
         shown = PassageText(passage_id, document_id, title, text=text, metadata=metadata)
-        return _Document(hit, shown, fields, len(metadata) == len(given))
+        return Document(id_, hit, shown, fields, len(metadata) == len(given))
 
     def _matching(
-        self, documents: Collection[_Document], search: Search, unsent: Collection[str]
-    ) -> tuple[list[_Document], tuple[str, ...]]:
+        self, documents: Collection[Document], search: Search, unsent: Collection[str]
+    ) -> tuple[list[Document], tuple[str, ...]]:
         """The documents that the search does not exclude, and that meet the filters that are compared here; and warnings."""
         compiled = compile_filters(self._own_filters(search, unsent))
         seen = [one.fields for one in documents]

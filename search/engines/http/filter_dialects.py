@@ -33,7 +33,7 @@ class _Language:
     same: Callable[[str, Sequence[Any]], Clause | None]
     """The field has one of these values, which are at least one; several values may mean the same."""
     bounded: Callable[[str, str, Any], Clause | None]
-    """Field, operator of RANGES, and a number or a date."""
+    """Field, operator of RANGES, and a number, or a date with which the system compares its own dates as we do."""
     exists: Callable[[str, bool], Clause | None]
     every: Callable[[list[Clause]], Clause]
     negated: Callable[[Clause], Clause | None]
@@ -72,7 +72,9 @@ def _clauses(language: _Language, field: str, condition: Any) -> Iterator[Clause
                 clause = language.same(field, values)
                 yield clause and language.negated(clause)
             case _:
-                yield language.bounded(field, operator, _bound(operand)) if operator in RANGES else None
+                bound = _bound(operand) if operator in RANGES else None
+                bound = bound if is_number(bound) else _date_bound(operator, bound)
+                yield None if bound is None else language.bounded(field, operator, bound)
 
 
 def _bound(operand: Any) -> Any:
@@ -138,13 +140,6 @@ def _elasticsearch_same(field: str, values: Sequence[Any]) -> Clause:
     return clauses[0] if len(clauses) == 1 else {"bool": {"should": clauses, "minimum_should_match": 1}}
 
 
-def _elasticsearch_bounded(field: str, operator: str, bound: Any) -> Clause | None:
-    if is_number(bound):
-        return {"range": {field: {operator: bound}}}
-    date = _date_bound(operator, bound)
-    return {"range": {field: {operator: date, **_DATES}}} if date else None
-
-
 def _is_rounded(value: Any) -> bool:
     """Whether Qdrant, which compares numbers as floats, confuses this number with others.  A negation or a strict bound would then
     exclude too much."""
@@ -173,8 +168,7 @@ def _qdrant(indexes: Mapping[str, QdrantIndex]) -> _Language:
 
     def bounded(field: str, operator: str, bound: Any) -> Clause | None:
         kinds: tuple[QdrantIndex, ...] = ("integer", "float") if is_number(bound) else ("datetime",)
-        bound = bound if is_number(bound) else _date_bound(operator, bound)
-        is_sent = bound is not None and not _is_rounded(bound) and answers(field, *kinds)
+        is_sent = not _is_rounded(bound) and answers(field, *kinds)
         return {"key": field, "range": {operator: bound}} if is_sent else None
 
     def exists(field: str, has: bool) -> Clause:
@@ -196,7 +190,9 @@ _PINECONE = _Language(
 )
 _ELASTICSEARCH = _Language(
     _elasticsearch_same,
-    _elasticsearch_bounded,
+    lambda field, operator, bound: {
+        "range": {field: {operator: bound, **({} if is_number(bound) else _DATES)}}
+    },
     lambda field, has: (
         {"exists": {"field": field}} if has else {"bool": {"must_not": [{"exists": {"field": field}}]}}
     ),

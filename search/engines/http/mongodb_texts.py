@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import bson
@@ -21,6 +22,15 @@ _NO_LOGIN = (13, 18, 8000)
 """Codes for a login that is wrong, missing or without the right to read; 8000 is Atlas's own."""
 
 
+def _forms(id_: str | int) -> list[Any]:
+    """The values that stand for an id of a hit; of those that the collection has, the first counts."""
+    text = str(id_)
+    # A number also finds a float, which MongoDB's shell stores.
+    numbers = [int(text)] if _NUMERAL.fullmatch(text) else []
+    texts = [text, *map(ObjectId, filter(ObjectId.is_valid, [text]))]
+    return [*numbers, *texts] if isinstance(id_, int) else [*texts, *numbers]
+
+
 class MongodbCollection:
     """Thread-safe; connects with the first call.  Errors name the variable with the address, and quote nothing of it."""
 
@@ -30,14 +40,16 @@ class MongodbCollection:
         self._client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(url, connect=False)
         self._where = f"MongoDB at the address in {declared.url_env}"
 
-    def texts(self, ids: Sequence[str], timeout_s: float, max_bytes: int) -> dict[str, tuple[Any, Any]]:
+    def texts(
+        self, ids: Iterable[str | int], timeout_s: float, max_bytes: int
+    ) -> dict[str | int, tuple[Any, Any]]:
         """Titles and texts by id.  Ids that the collection lacks are left out.  Raises StageFailure, also if the documents have more than
         `max_bytes`."""
         declared, timeout_s = self._declared, min(timeout_s, self._declared.timeout_s)
         fields = [field for field in (declared.id, declared.title, declared.text) if field is not None]
-        others = [*map(ObjectId, filter(ObjectId.is_valid, ids)), *map(int, filter(_NUMERAL.fullmatch, ids))]
-        wanted = {declared.id: {"$in": [*ids, *others]}}
-        found: dict[str, tuple[Any, Any]] = {}
+        forms = {id_: _forms(id_) for id_ in ids}
+        wanted = {declared.id: {"$in": [*dict.fromkeys(chain(*forms.values()))]}}
+        found: dict[Any, tuple[Any, Any]] = {}
         read_bytes = 0
         try:
             with pymongo.timeout(timeout_s):
@@ -53,12 +65,10 @@ class MongodbCollection:
                     for document in bson.decode_all(batch):
                         id_ = at(document, declared.id)
                         if isinstance(id_, str | int | float | ObjectId):
-                            # MongoDB's shell stores whole numbers as floats.
-                            name = f"{id_:.0f}" if isinstance(id_, float) else str(id_)
-                            found[name] = at(document, declared.title), at(document, declared.text)
+                            found[id_] = at(document, declared.title), at(document, declared.text)
         except (PyMongoError, BSONError) as error:
             raise self._failure(error, timeout_s) from None
-        return found
+        return {id_: found[form] for id_ in forms for form in reversed(forms[id_]) if form in found}
 
     def close(self) -> None:
         self._client.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import ssl
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -11,22 +9,14 @@ from urllib.parse import quote, urlencode
 import httpx2
 from pydantic_core import to_json
 
+from models import errors
 from models.declarations.http_placeholders import PLACE
 from models.declarations.sources import HttpEndpoint
 from models.documents import Matrix
-from models.errors import (
-    BadIndex,
-    InvalidAnswer,
-    NotConfigured,
-    StageFailure,
-    StoreTimeout,
-    StoreUnavailable,
-    Unauthorised,
-)
-from models.event_loop import running_loop
+from models.event_loop import PerLoop, together
 from models.hits import Ranking
-from models.http_exchange import exchange
-from search.deadline import Deadline
+from models.http_exchange import certificates, exchange
+from search.deadline import Deadline, on_loop
 from search.engines.http.answer import AnswerReader
 from search.engines.http.filter_dialects import DIALECTS
 from search.protocol import Search
@@ -35,14 +25,18 @@ from search.texts_with_hits import TextsWithHits
 if TYPE_CHECKING:
     from search.engines.http.mongodb_texts import MongodbCollection
 
-_MEANINGS: tuple[tuple[range | tuple[int, ...], type[StageFailure], str], ...] = (
-    ((401, 403, 407), Unauthorised, "check the key that api_key_env names"),
-    ((408, 504), StoreTimeout, "it reported a timeout of its own"),
-    ((429,), StoreUnavailable, "too many requests (retry-after: {retry_after})"),
-    (range(300, 400), NotConfigured, "redirects are not followed: declare the address that it redirects to"),
-    (range(400, 500), BadIndex, "check the url, params and body that the store declares"),
-    (range(500, 600), StoreUnavailable, "see the log of that server"),
-    (range(1_000), InvalidAnswer, "this is not a valid HTTP status"),
+_MEANINGS: tuple[tuple[range | tuple[int, ...], type[errors.StageFailure], str], ...] = (
+    ((401, 403, 407), errors.Unauthorised, "check the key that api_key_env names"),
+    ((408, 504), errors.StoreTimeout, "it reported a timeout of its own"),
+    ((429,), errors.StoreUnavailable, "too many requests (retry-after: {retry_after})"),
+    (
+        range(300, 400),
+        errors.NotConfigured,
+        "redirects are not followed: declare the address that it redirects to",
+    ),
+    (range(400, 500), errors.BadIndex, "check the url, params and body that the store declares"),
+    (range(500, 600), errors.StoreUnavailable, "see the log of that server"),
+    (range(1_000), errors.InvalidAnswer, "this is not a valid HTTP status"),
 )
 """The failure for each status other than success."""
 _MAX_ERROR_BYTES = 64_000
@@ -61,7 +55,7 @@ class HttpSource(TextsWithHits):
         self._collection = collection
         self._key = key
         self._reader = AnswerReader(name, endpoint)
-        self._transports: dict[asyncio.AbstractEventLoop, httpx2.AsyncHTTPTransport] = {}
+        self._transports = PerLoop(self._transport, lambda transport: transport.aclose())
 
     @property
     def takes_vectors(self) -> bool:
@@ -80,7 +74,9 @@ class HttpSource(TextsWithHits):
         endpoint = self._endpoint
         if place not in endpoint.places:
             other = "vector" if self.takes_vectors else "text"
-            raise NotConfigured(f"{endpoint.address} can only be searched by {other}: it has no {{{place}}}")
+            raise errors.NotConfigured(
+                f"{endpoint.address} can only be searched by {other}: it has no {{{place}}}"
+            )
         if endpoint.namespaces is not None and namespace not in endpoint.namespaces:
             return [Ranking() for _ in questions]
         filters = search.filters or {}
@@ -96,75 +92,46 @@ class HttpSource(TextsWithHits):
         deadline = Deadline(search.timeout_s, endpoint.address)
         # An error may name a field that only the key filters.
         error_bytes = _MAX_ERROR_BYTES if endpoint.error and not search.forced_fields else 0
-        sending = self._send(requests, min(search.timeout_s, endpoint.timeout_s), error_bytes)
-        answers = asyncio.run_coroutine_threadsafe(sending, running_loop()).result()
-        rankings = [self._reader.read(raw, search, depth, unsent) for raw in answers]
-        if self._collection is None or not (ids := self._reader.ids(rankings)):
-            return rankings
-        stored = self._collection.texts(ids, deadline.check(), endpoint.max_bytes * len(answers))
-        return [self._reader.with_texts(ranking, stored) for ranking in rankings]
+        # The limit is one of all answers: a client's own would begin anew with each piece of a slow one.
+        limit = Deadline(min(search.timeout_s, endpoint.timeout_s), endpoint.address)
+        raw = on_loop(together(self._answer(request, error_bytes) for request in requests), limit)
+        answers = [self._reader.read(one, search, depth, unsent) for one in raw]
+        ids = {document.id: None for answer in answers for document in answer.documents}
+        if self._collection is not None and ids:
+            stored = self._collection.texts(ids, deadline.check(), endpoint.max_bytes * len(answers))
+            answers = [self._reader.with_texts(answer, stored) for answer in answers]
+        return [answer.ranking() for answer in answers]
 
     def close(self) -> None:
-        while self._transports:
-            loop, transport = self._transports.popitem()
-            if loop is running_loop():
-                asyncio.run_coroutine_threadsafe(transport.aclose(), loop).result(1.0)
+        self._transports.close()
         if self._collection is not None:
             self._collection.close()
 
-    async def _send(
-        self, requests: Sequence[httpx2.Request], timeout_s: float, error_bytes: int
-    ) -> list[bytes]:
-        """The answers in order; the first failure ends the other requests.
-
-        The limit is one of the whole answer: a client's own would begin anew with each piece of a slow one.
-        """
-        transport = self._transport()
-        tasks = [asyncio.ensure_future(self._answer(transport, one, error_bytes)) for one in requests]
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await asyncio.gather(*tasks)
-        except TimeoutError as error:
-            raise StoreTimeout(f"{self._endpoint.address} did not answer within {timeout_s:.3g} s") from error
-        finally:
-            for task in tasks:
-                task.cancel()
-
     def _transport(self) -> httpx2.AsyncHTTPTransport:
-        loop, endpoint = asyncio.get_running_loop(), self._endpoint
-        if loop not in self._transports:
-            limits = httpx2.Limits(max_connections=endpoint.connections)
-            try:
-                certificates = ssl.create_default_context(cafile=endpoint.ca_file)
-            except OSError as error:
-                raise NotConfigured(
-                    f"the certificates {endpoint.ca_file} cannot be read: {error.strerror or error}"
-                ) from error
-            self._transports[loop] = httpx2.AsyncHTTPTransport(
-                verify=certificates, limits=limits, trust_env=False
-            )
-        return self._transports[loop]
+        endpoint = self._endpoint
+        limits = httpx2.Limits(max_connections=endpoint.connections)
+        trusted = certificates(endpoint.address, endpoint.ca_file)
+        return httpx2.AsyncHTTPTransport(verify=trusted, limits=limits, trust_env=False)
 
-    async def _answer(
-        self, transport: httpx2.AsyncHTTPTransport, request: httpx2.Request, error_bytes: int
-    ) -> bytes:
+    async def _answer(self, request: httpx2.Request, error_bytes: int) -> bytes:
         """The body of a successful answer; raises StageFailure."""
         address, most = self._endpoint.address, self._endpoint.max_bytes
-        response, body = await exchange(transport.handle_async_request, request, address, most, error_bytes)
+        send = self._transports.get().handle_async_request
+        response, body = await exchange(send, request, address, most, error_bytes)
         if not response.is_success:
             raise self._failure(response, body)
         if len(body) > most:
-            raise InvalidAnswer(
+            raise errors.InvalidAnswer(
                 f"{address} answers more than {most:,} bytes: lower max_hits, or raise max_bytes"
             )
         return body
 
-    def _failure(self, response: httpx2.Response, body: bytes) -> StageFailure:
+    def _failure(self, response: httpx2.Response, body: bytes) -> errors.StageFailure:
         status, retry_after = response.status_code, response.headers.get("Retry-After", "")[:40]
         kind, meaning = next((kind, meaning) for some, kind, meaning in _MEANINGS if status in some)
         advice = meaning.format(retry_after=retry_after or "not said")
         # An endpoint that refuses a key may quote part of it.
-        said = self._reader.explained(body) if kind is BadIndex and body else ""
+        said = self._reader.explained(body) if kind is errors.BadIndex and body else ""
         if self._key:
             said = said.replace(self._key, "…")
         shown = f" ({said[:300]})" if said else ""
@@ -191,7 +158,7 @@ def _request(endpoint: HttpEndpoint, values: Mapping[str, Any], *, key: str | No
     try:
         return httpx2.Request(endpoint.method, url, headers=headers, content=body)
     except httpx2.InvalidURL as error:
-        raise NotConfigured(
+        raise errors.NotConfigured(
             f"{endpoint.address} cannot be sent the question: {error}: send it in a `body`"
         ) from None
 

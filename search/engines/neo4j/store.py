@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
@@ -22,10 +21,10 @@ from models.errors import (
     StoreUnavailable,
     Unauthorised,
 )
-from models.event_loop import running_loop
+from models.event_loop import PerLoop
 from models.hits import Ranking
 from search.cypher_rows import MAX_ROWS, CypherAlone, ranked, with_limits
-from search.deadline import Deadline
+from search.deadline import Deadline, on_loop
 from search.protocol import Search
 from search.texts_with_hits import TextsWithHits
 
@@ -70,8 +69,7 @@ class Neo4jStore(CypherAlone, TextsWithHits):
         self._endpoint, self.subject = endpoint, endpoint.url
         self._read_rows = read_rows
         self._auth = None if password is None else neo4j.basic_auth(endpoint.user, password)
-        self._drivers: dict[asyncio.AbstractEventLoop, neo4j.AsyncDriver] = {}
-        """A forked child has another loop."""
+        self._drivers = PerLoop(self._driver, lambda driver: driver.close())
 
     def names_in(self, namespace: str, text: str, *, timeout_s: float) -> list[str]:
         return []  # the statement knows which of its properties are names
@@ -90,17 +88,13 @@ class Neo4jStore(CypherAlone, TextsWithHits):
             return [Ranking() for _ in values]
         deadline = Deadline(min(search.timeout_s, endpoint.timeout_s), endpoint.url)
         given = [with_limits(parameters, namespace, search) for parameters in values]
-        work = self._run(statement, given, deadline)
-        answers = asyncio.run_coroutine_threadsafe(work, running_loop()).result()
+        answers = on_loop(self._run(statement, given, deadline), deadline)
         return [
             self._read_rows(ranked(rows, columns, score), columns, search, score) for rows, columns in answers
         ]
 
     def close(self) -> None:
-        while self._drivers:
-            loop, driver = self._drivers.popitem()
-            if loop is running_loop():
-                asyncio.run_coroutine_threadsafe(driver.close(), loop).result(1.0)
+        self._drivers.close()
 
     async def _run(
         self, statement: str, values: Sequence[Mapping[str, Any]], deadline: Deadline
@@ -109,10 +103,8 @@ class Neo4jStore(CypherAlone, TextsWithHits):
         mode = neo4j.WRITE_ACCESS if self._endpoint.allow_write else neo4j.READ_ACCESS
         answers: list[tuple[list[Row], Sequence[str]]] = []
         try:
-            async with (
-                asyncio.timeout(deadline.check()),
-                self._driver().session(database=self._endpoint.database, default_access_mode=mode) as session,
-            ):
+            driver, database = self._drivers.get(), self._endpoint.database
+            async with driver.session(database=database, default_access_mode=mode) as session:
                 for parameters in values:
                     query = neo4j.Query(statement, timeout=deadline.check())
                     result = await session.run(query, dict(parameters))
@@ -122,29 +114,25 @@ class Neo4jStore(CypherAlone, TextsWithHits):
                     ]
                     answers.append((rows, result.keys()))
                     await result.consume()
-        except StageFailure:
+        except (StageFailure, TimeoutError):
             raise
-        except TimeoutError as error:
-            raise deadline.over() from error
         except Exception as error:
             raise failure_of(error, self._endpoint.url) from error
         return answers
 
     def _driver(self) -> neo4j.AsyncDriver:
-        loop, endpoint = asyncio.get_running_loop(), self._endpoint
-        if loop not in self._drivers:
-            self._drivers[loop] = neo4j.AsyncGraphDatabase.driver(
-                endpoint.url,
-                auth=self._auth,
-                max_connection_pool_size=endpoint.connections,
-                connection_timeout=endpoint.timeout_s,
-                connection_acquisition_timeout=endpoint.timeout_s,
-                liveness_check_timeout=1.0,
-                notifications_min_severity="OFF",
-                telemetry_disabled=True,
-                user_agent="chorale",
-            )
-        return self._drivers[loop]
+        endpoint = self._endpoint
+        return neo4j.AsyncGraphDatabase.driver(
+            endpoint.url,
+            auth=self._auth,
+            max_connection_pool_size=endpoint.connections,
+            connection_timeout=endpoint.timeout_s,
+            connection_acquisition_timeout=endpoint.timeout_s,
+            liveness_check_timeout=1.0,
+            notifications_min_severity="OFF",
+            telemetry_disabled=True,
+            user_agent="chorale",
+        )
 
 
 def plain(value: Any) -> Any:

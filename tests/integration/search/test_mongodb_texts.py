@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 from bson.objectid import ObjectId
 from pymongo.collection import Collection
 
+from models.declarations.sources import MongodbTexts
 from models.errors import InvalidAnswer, StageFailure, StoreUnavailable, Unauthorised
 from models.hits import Ranking
+from search.engines.http.mongodb_texts import MongodbCollection
 from search.engines.http.source import HttpSource
 from search.kinds import open_http_source
 from search.protocol import Search
@@ -48,6 +51,7 @@ def mongodb() -> Iterator[MongodbServer]:
     with MongodbServer() as server:
         server.insert("chunks", [cows, wheat, textless])
         server.insert("numbered", [hen, {"number": [7, "gone"], "content": "Torn."}])
+        server.insert("typed", [{"_id": id_, "content": repr(id_)} for id_ in ("7", 7, 8.0, "9")])
         server.insert("long", [{"_id": hit["id"], "content": "x" * 1_000} for hit in HITS])
         yield server
 
@@ -94,7 +98,7 @@ def test_texts_are_read_by_id_in_one_call_and_hits_without_a_text_are_left_out_a
     ]
     said = "document_missing: farm: 2 of 4 hits have no text in the collection, and are left out"
     assert ranking.warnings == (said,)
-    wanted = {"_id": {"$in": [str(WHEAT), "gone", "cows", "7", WHEAT, 7]}}
+    wanted = {"_id": {"$in": [str(WHEAT), WHEAT, "gone", "cows", 7, "7"]}}
     assert finds == [(wanted, {"_id": True, "of.title": True, "content": True})]
     questions = ["How much does a cow drink?"] * 3
     assert source.search_text("ns", questions, Search(depth=10, timeout_s=20)) == [ranking] * 3
@@ -114,6 +118,16 @@ def test_only_the_texts_of_the_ranking_are_read(
 def test_the_field_with_the_ids_may_be_another(mongodb: MongodbServer, opens: Opens) -> None:
     ranking = found(opens(mongodb.url(), collection="numbered", id="number"))
     assert texts(ranking) == [("farm/7", "", "A hen lays an egg.")], "a list is no id, and 7.0 is 7"
+
+
+def test_a_numeral_and_a_number_have_their_own_texts_if_the_collection_has_both(
+    mongodb: MongodbServer,
+) -> None:
+    options: Any = {"kind": "mongodb", "url_env": VARIABLE, "database": DATABASE, "collection": "typed"}
+    with closing(MongodbCollection(MongodbTexts(**options, text="content"), mongodb.url())) as collection:
+        stored = collection.texts([7, "7", 8, "8", 9, "9", 10], 20, 1_000)
+    wanted = {7: "7", "7": "'7'", 8: "8.0", "8": "8.0", 9: "'9'", "9": "'9'"}
+    assert {id_: text for id_, (_, text) in stored.items()} == wanted
 
 
 def test_texts_of_more_bytes_than_an_answer_may_have_are_not_read(

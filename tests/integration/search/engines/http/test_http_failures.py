@@ -46,11 +46,7 @@ FAILURES: dict[str, tuple[Answer, type[errors.StageFailure], str]] = {
     "a number that is no status": (sends(600), errors.InvalidAnswer, "not a valid HTTP status"),
     "no list": (says({"items": {"a": 1}}), errors.InvalidAnswer, "no list of hits at 'items', but another"),
     "no such field": (says({"hits": []}), errors.InvalidAnswer, "no list of hits at 'items', but nothing"),
-    "no id": (
-        says({"items": [{"pk": 1}]}),
-        errors.InvalidAnswer,
-        "none of 1 hits has a text or whole number",
-    ),
+    "no id": (says({"items": [{"pk": 1}]}), errors.InvalidAnswer, "none of 1 hits has a text or whole"),
     "cut off": (cuts_off(b'{"items": []}', after=5), errors.StoreUnavailable, "closed the connection"),
     "hung up": (hangs_up, errors.StoreUnavailable, "closed the connection"),
     "silence": (sleeps(5), errors.StoreTimeout, "did not answer within 0.3 s"),

@@ -197,15 +197,8 @@ def test_values_of_wrong_types_do_not_remove_a_hit_but_a_missing_id_does(
         {"id": 3, "rank": 10**400, "link": ["one", "two"], "of": nested(17)},
         {"id": 4, "link": 4, "of": nested(16)},
     ]
-    no_ids: list[Any] = [
-        {"id": None},
-        {"id": ""},
-        {"id": {}},
-        {"id": True},
-        {"id": "x" * 600},
-        {"id": 1.5},
-        5,
-    ]
+    unusable: list[Any] = [None, "", {}, True, "x" * 600, 1.5]
+    no_ids: list[Any] = [*({"id": id_} for id_ in unusable), 5]
     server.answer = says({"items": [*odd, *no_ids]})
     ranking = found(opens(total="items", metadata={"url": "link", "of": "of"}))
     assert [hit[2:5] for hit in ranking.hits] == [(0.0, None, None)] * 4
