@@ -53,13 +53,11 @@ FAILURES: dict[str, tuple[Answer, type[errors.StageFailure], str]] = {
 }
 
 
-@pytest.mark.parametrize(("answer", "failure", "words"), FAILURES.values(), ids=FAILURES)
-def test_a_failure_is_one_sentence_with_the_address(
-    server: SearchServer, opens: Opens, answer: Answer, failure: type[errors.StageFailure], words: str
-) -> None:
-    server.answer = answer
+@pytest.mark.parametrize("what", FAILURES)
+def test_a_failure_is_one_sentence_with_the_address(server: SearchServer, opens: Opens, what: str) -> None:
+    server.answer, failure, words = FAILURES[what]
     with pytest.raises(failure) as raised:
-        found(opens(timeout_s=0.3 if answer is FAILURES["silence"][0] else 20))
+        found(opens(timeout_s=0.3 if what == "silence" else 20))
     assert words in str(raised.value)
     assert server.url in str(raised.value)
 

@@ -44,15 +44,9 @@ SENT: dict[str, tuple[dict[str, Any], str, Any, dict[str, str | None]]] = {
 }
 
 
-@pytest.mark.parametrize(("options", "target", "body", "headers"), SENT.values(), ids=SENT)
-def test_a_question_is_sent_in_the_declared_places(
-    server: SearchServer,
-    opens: Opens,
-    options: dict[str, Any],
-    target: str,
-    body: Any,
-    headers: dict[str, str | None],
-) -> None:
+@pytest.mark.parametrize("place", SENT)
+def test_a_question_is_sent_in_the_declared_places(server: SearchServer, opens: Opens, place: str) -> None:
+    options, target, body, headers = SENT[place]
     found(opens(**options), QUESTION, depth=4)
     [asked] = server.asked
     assert (asked.method, asked.target, asked.body) == (options.get("method", "GET"), target, body)
