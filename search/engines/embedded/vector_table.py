@@ -26,12 +26,22 @@ _Read = tuple[NDArray[np.int64], Matrix]
 
 
 @dataclass(frozen=True, slots=True)
-class Vectors:
-    """A snapshot."""
+class Part:
+    """Some vectors of a segment, all of living passages."""
 
-    segments: Sequence[Segment]
-    rows: Sequence[NDArray[np.intp]]
-    """For each segment the row of each of its vectors, -1 if there is none."""
+    segment: Segment
+    places: NDArray[np.intp]
+    """The index of each in the segment, ascending."""
+    rows: NDArray[np.intp]
+    """The row of each."""
+
+    def among(self, allowed: NDArray[np.bool_]) -> Part:
+        chosen = allowed[self.rows]
+        return Part(self.segment, self.places[chosen], self.rows[chosen])
+
+
+Vectors = Sequence[Part]
+"""A snapshot: the vectors of all living passages."""
 
 
 class VectorTable:
@@ -49,10 +59,10 @@ class VectorTable:
         """Load new vectors, inside the transaction that loaded `rows`."""
         while (segment := self._next_segment(connection, rows)) is not None:
             self._segments.append(segment)
-        of_segments = [_rows_of(segment, rows) for segment in self._segments]
+        parts = [_part_of(segment, rows) for segment in self._segments]
         is_lacking = rows.alive.copy()
-        for places in of_segments:
-            is_lacking[places[places >= 0]] = False
+        for part in parts:
+            is_lacking[part.rows] = False
         lacking = rows.rids[is_lacking]
         kept = np.isin(self._own.rids, lacking)
         rids, vectors = self._own.rids[kept], self._own.vectors[kept]
@@ -62,7 +72,7 @@ class VectorTable:
             rids, vectors = np.concatenate([rids, read[0]]), np.concatenate([vectors, read[1]])
         self._own = Segment(rids, vectors)
         self._loaded = int(rows.rids[-1]) if len(rows.rids) else 0
-        return Vectors([*self._segments, self._own], [*of_segments, _rows_of(self._own, rows)])
+        return [*parts, _part_of(self._own, rows)]
 
     def _next_segment(self, connection: SqlConnection, rows: Rows) -> Segment | None:
         """None if too few passages live after the last one, or no file can be written: their vectors stay in this process."""
@@ -75,7 +85,7 @@ class VectorTable:
         def opened() -> Segment | None:
             segment = files.open(number, after)
             # A segment with mostly dead passages is written anew.
-            is_used = segment is not None and np.count_nonzero(_rows_of(segment, rows) >= 0) >= files.size / 2
+            is_used = segment is not None and len(_part_of(segment, rows).rows) >= files.size / 2
             return segment if is_used else None
 
         if (segment := opened()) is not None:
@@ -89,7 +99,8 @@ class VectorTable:
                         files.write(number, after, rids, vectors)
                         segment = files.open(number, after)
         except OSError:
-            return None
+            # Who writes holds the lock again at once, for the next segment.
+            return opened()
         return segment
 
     def _read(
@@ -112,9 +123,6 @@ class VectorTable:
         return np.concatenate([rids for rids, _ in parts]), np.concatenate([vectors for _, vectors in parts])
 
 
-def _rows_of(segment: Segment, rows: Rows) -> NDArray[np.intp]:
-    places = np.searchsorted(rows.rids, segment.rids)
-    places[places == len(rows.rids)] = -1
-    if len(rows.rids):
-        places[rows.rids[places] != segment.rids] = -1
-    return places
+def _part_of(segment: Segment, rows: Rows) -> Part:
+    found, is_alive = rows.at(segment.rids)
+    return Part(segment, np.flatnonzero(is_alive), found[is_alive])

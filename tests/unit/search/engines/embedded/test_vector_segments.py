@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -244,8 +244,27 @@ def test_a_process_that_comes_later_maps_the_files_that_are_there(store: OneEngi
     other = embedded_store(folder)
     assert near(other) == near(store)
     assert [(file.stat().st_ino, file.stat().st_mtime_ns) for file in segments(folder)] == before
-    *shared, own = other.engine._view("ns", vectors=True).vectors.segments
-    assert (len(shared), len(own.rids)) == (2, 0)
+    *shared, own = other.engine._view("ns", vectors=True).vectors
+    assert (len(shared), len(own.rows)) == (2, 0)
+    other.close()
+
+
+def test_a_process_that_waits_in_vain_maps_what_the_other_has_written_meanwhile(
+    store: OneEngine, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(store, 2 * SIZE)
+    other, writing = embedded_store(folder), SegmentFiles.writing
+
+    def held(files: SegmentFiles) -> NoReturn:
+        with monkeypatch.context() as patch:
+            patch.setattr(SegmentFiles, "writing", writing)
+            near(other)
+        raise TimeoutError
+
+    monkeypatch.setattr(SegmentFiles, "writing", held)
+    assert near(store) == near(other)
+    *shared, own = store.engine._view("ns", vectors=True).vectors
+    assert (len(shared), len(own.rows)) == (2, 0)
     other.close()
 
 
