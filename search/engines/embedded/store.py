@@ -77,6 +77,7 @@ class EmbeddedStore(FromDocuments):
         deadline = Deadline(search.timeout_s, _NAME)
         view = self._view(namespace, text=True, generation=search.generation)
         assert view.searcher is not None
+        view.searcher.check()
         allowed = view.allowed(search, deadline)
         rankings = []
         for text in texts:

@@ -7,7 +7,7 @@ has the rest.  A whole document is indexed under the rid of its first passage.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import tantivy
@@ -21,6 +21,9 @@ from search.ranking_end import LEAST_CANDIDATES, TEXT_DECIMALS, WHOLE_WEIGHT
 
 _SET_BELOW = 1_024
 """Up to this many allowed passages are named in the query.  With more, hits are fetched and then filtered."""
+_KEPT = 64
+"""Questions without filters whose candidates are kept: in a process with several branches, `hyde` begins as `bm25` does."""
+_Found = tuple[NDArray[np.intp], NDArray[np.float64], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,12 @@ class TextSearcher:
 
     passages: LexicalSearcher
     documents: LexicalSearcher
+    kept: dict[tuple[object, int], _Found] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raises BadIndex if a file was written to: once for several questions, since it looks at about a hundred files."""
+        self.passages.check()
+        self.documents.check()
 
     def search(
         self,
@@ -39,15 +48,20 @@ class TextSearcher:
         depth: int,
         deadline: Deadline,
     ) -> tuple[tuple[Hit, ...], int | None]:
-        """The hits, and the number of all matching documents if it became known."""
-        self.passages.check()
-        self.documents.check()
-        query = any_term(terms)
-        (places, scores), total = self._candidates(
-            rows, query, allowed, max(depth, LEAST_CANDIDATES), deadline
-        )
-        deadline.check()
-        ranked = cut(rows, places, self._with_whole(rows, query, places, scores), depth, unseen_score=-np.inf)
+        """The hits, and the number of all matching documents if it became known.  `rows` is always the same snapshot."""
+        key = tuple(terms.items()), max(depth, LEAST_CANDIDATES)
+        found = self.kept.get(key) if allowed is None else None
+        if found is None:
+            query = any_term(terms)
+            (places, scores), total = self._candidates(rows, query, allowed, key[1], deadline)
+            deadline.check()
+            found = places, self._with_whole(rows, query, places, scores), total
+            if allowed is None:
+                if len(self.kept) >= _KEPT:
+                    self.kept.clear()
+                self.kept[key] = found
+        places, scores, total = found
+        ranked = cut(rows, places, scores, depth, unseen_score=-np.inf)
         assert ranked is not None  # with everything seen, `cut` never returns None
         return rows.hits(*ranked), total
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from models.documents import Document, Passage
 from models.errors import StoreTimeout
+from search.engines.embedded.lexical_index import LexicalSearcher
 from search.protocol import Search
 from tests.contracts.store_documents import EAST, document, questions
 from tests.support.stores.embedded_searches import names, near
@@ -63,6 +65,32 @@ def test_a_passage_without_a_vector_is_found_only_by_its_words(store: OneEngine)
     assert names(store, "pear") == ["a"]
     assert near(store) == ["b"]
     assert store.vectors("ns", ["a#0", "b#0"]).keys() == {"b#0"}
+
+
+def test_a_text_is_looked_up_once_for_two_branches_and_again_after_a_write_or_with_filters(
+    store: OneEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[int] = []
+    best = LexicalSearcher.best
+
+    def counting(searcher: LexicalSearcher, query: Any, limit: int) -> Any:
+        looked_up.append(limit)
+        return best(searcher, query, limit)
+
+    monkeypatch.setattr(LexicalSearcher, "best", counting)
+    monkeypatch.setattr("search.engines.embedded.text_search._KEPT", 2)
+    store.upsert("ns", [document(f"d{n}", "pear plum " * n + "fig", metadata={"n": n}) for n in (1, 2, 3)])
+    deep = names(store, "pear", 100)
+    assert (len(deep), len(looked_up)) == (3, 1)
+    assert names(store, "pear", 2) == deep[:2]
+    assert len(looked_up) == 1
+    (filtered,) = store.search_text("ns", ["pear"], Search(depth=100, filters={"n": 2}))
+    assert ([hit.document_id for hit in filtered.hits], len(looked_up)) == (["d2"], 2)
+    for text in ("plum", "fig", "pear"):  # the third one has no place beside the others
+        assert sorted(names(store, text, 100)) == sorted(deep)
+    assert len(looked_up) == 5
+    store.delete("ns", deep[:1])
+    assert (names(store, "pear", 100), len(looked_up)) == (deep[1:], 6)
 
 
 def test_a_search_after_its_deadline_is_a_timeout(store: OneEngine) -> None:
