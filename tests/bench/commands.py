@@ -202,6 +202,9 @@ def growth(
     ] = PROCESSES,
     in_flight: InFlight = IN_FLIGHT,
     questions: Annotated[int, typer.Option(min=2, help="Fewest questions for each row.")] = 100,
+    replicas: Annotated[
+        bool, typer.Option("--replicas", help="Processes that each serve all branches and the fusion.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure requests a second and processor time as the corpus, the processes and the requests in flight grow.
@@ -209,5 +212,6 @@ def growth(
     Passages are synthetic and have given vectors, so no model is loaded. Each list option may come several times.
     """
     with stderr().status("starting") as status:
-        runs = list(growing.measure(sorted(set(passages)), processes, in_flight, questions, status.update))
+        sizes = sorted(set(passages))
+        runs = list(growing.measure(sizes, processes, in_flight, questions, status.update, replicas=replicas))
     print_result({"runs": runs}, table_of("growth", runs), as_json=as_json)

@@ -1,4 +1,7 @@
-"""Synthetic passages and questions with given vectors, so that a corpus of any size needs no model."""
+"""Synthetic passages and questions with given vectors, so that a corpus of any size needs no model.
+
+Words, lengths and questions are distributed as the terms of texts are after analysis, without stop words; `docs/evidence/growth.md` compares.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from hashlib import blake2b
 from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inference.backends import EMBEDDERS
 from models.documents import Document, Matrix, Passage, Vector
@@ -16,7 +20,17 @@ EMBEDDERS[BACKEND] = f"{__name__}:GivenVectors"
 DIMENSION = 384
 TOPIC_PASSAGES = 50
 """Passages that share a topic: a word of the text, and a direction of the vector."""
-WORDS, VOCABULARY = 60, 30_000
+VOCABULARY = 30_000
+WORDS, SPREAD, MOST_WORDS = 66, 0.6, 250
+"""The median length of a passage, the standard deviation of the logarithm of lengths, and the longest one."""
+QUESTION_WORDS = 8
+_TOPIC_WORDS = 30
+_OF_TOPIC, _OF_TOPIC_IN_QUESTION = 0.3, 0.5
+"""The shares of words that come from the topic's own."""
+# A word's share of a text is inversely proportional to its rank plus 10 (Zipf and Mandelbrot): the first has one in 80.
+_SHARES = np.cumsum(1 / np.arange(11, VOCABULARY + 11))
+_LETTERS = "bcfghjkmpqvwxz"
+"""No word of them has a stem, is a stop word, or reads as an identifier."""
 
 
 class GivenVectors:
@@ -63,21 +77,39 @@ def _direction(text: str) -> Vector:
 def passages(first: int, end: int) -> Iterator[Document]:
     """The documents of these numbers, each with one passage; always the same for a number."""
     for number in range(first, end):
-        text = _text(number // TOPIC_PASSAGES, WORDS, seed=number)
+        rng = np.random.default_rng(number)
+        length = min(MOST_WORDS, 1 + int(WORDS * np.exp(rng.normal(0, SPREAD))))
+        text = _text(number // TOPIC_PASSAGES, length, _OF_TOPIC, rng)
         passage = Passage(f"d{number}#0", 0, text, start=0, end=len(text), vector=_vector(text))
         yield Document(f"d{number}", "growth", "", (passage,), revision="1", content_hash=f"{number:032x}")
 
 
 def questions(count: int, size: int, *, seed: int) -> list[str]:
     """Distinct questions about the first `size` passages."""
-    topics = np.random.default_rng(seed).integers(0, max(1, size // TOPIC_PASSAGES), count).tolist()
+    rng = np.random.default_rng([1, seed])
+    topics = rng.integers(0, max(1, size // TOPIC_PASSAGES), count).tolist()
     return [
-        f"{_text(topic, 8, seed=10**9 + seed + number)} q{seed}n{number}"
+        f"{_text(topic, QUESTION_WORDS, _OF_TOPIC_IN_QUESTION, rng)} {_word(2, seed)}{_word(3, number)}"
         for number, topic in enumerate(topics)
     ]
 
 
-def _text(topic: int, words: int, *, seed: int) -> str:
-    # Words are as unequal as those of a language: the second is half as frequent as the first (Zipf).
-    ranks = np.random.default_rng(seed).zipf(1.3, words) % VOCABULARY
-    return " ".join([f"topic{topic}", *(f"w{rank}" for rank in ranks.tolist())])
+def _text(topic: int, words: int, of_topic: float, rng: np.random.Generator) -> str:
+    ranks = _ranks(words, rng)
+    own = _ranks(_TOPIC_WORDS, np.random.default_rng([2, topic]))
+    ranks = np.where(rng.random(words) < of_topic, rng.choice(own, words), ranks)
+    return " ".join([_word(1, topic), *(_word(0, rank) for rank in ranks.tolist())])
+
+
+def _ranks(count: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    ranks: NDArray[np.intp] = np.searchsorted(_SHARES, rng.random(count) * _SHARES[-1])
+    return ranks
+
+
+def _word(kind: int, number: int) -> str:
+    """A word for each kind and number."""
+    letters = "qwxz"[kind]
+    while number:
+        number, letter = divmod(number, len(_LETTERS))
+        letters += _LETTERS[letter]
+    return f"{letters}v"

@@ -25,8 +25,10 @@ _BATCH = 2_000
 _SEEDS = count()
 
 
-def layout_of(processes: int) -> Layout:
-    """As many worker processes for each branch and the fusion."""
+def layout_of(processes: int, *, replicas: bool = False) -> Layout:
+    """As many worker processes for each branch and the fusion, or replicas that serve all of them."""
+    if replicas:
+        return {f"replica-{number}": ROLES for number in range(1, processes + 1)}
     return {f"{role}-{number}": (role,) for role in ROLES for number in range(1, processes + 1)}
 
 
@@ -48,16 +50,22 @@ def measure(
     in_flight: Sequence[int],
     questions: int,
     progress: Callable[[str], None],
+    *,
+    replicas: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """A row for each size, number of processes and number in flight."""
-    os.environ |= {"CHORALE_EMBEDDER_BACKEND": given_vectors.BACKEND, "CHORALE_LAYOUT": "queues"}
+    os.environ |= {
+        "CHORALE_EMBEDDER_BACKEND": given_vectors.BACKEND,
+        "CHORALE_LAYOUT": "replicas" if replicas else "queues",
+    }
     with tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
         for held, size in pairwise([0, *sizes]):
             for number in processes:
-                with bench_installation(PIPELINE_FILE, layout_of(number), home=Path(home)) as installation:
+                layout = layout_of(number, replicas=replicas)
+                with bench_installation(PIPELINE_FILE, layout, home=Path(home)) as installation:
                     if number == processes[0]:
                         fill(installation.resources, held, size, progress)
-                    progress(f"{size:,} passages, {number} processes a branch")
+                    progress(f"{size:,} passages, {', '.join(layout)}")
                     yield from _rows(installation, size, number, in_flight, questions)
 
 
@@ -66,13 +74,14 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """The processor time is summed over the processes of a role."""
     resources, run_only = installation.resources, installation.run_only
-    chord = make_variants(resources, {"namespace": NAMESPACE}, layout_of(processes))[0]
+    chord = make_variants(resources, {"namespace": NAMESPACE}, installation.layout)[0]
     ask_all(chord.ask, given_vectors.questions(20, size, seed=next(_SEEDS)))
     by_in_flight = {
         number: given_vectors.questions(max(questions, 4 * number), size, seed=next(_SEEDS))
         for number in in_flight
     }
-    vector_mib = psutil.Process(run_only(["vector-1"])["vector-1"]).memory_info().rss // 2**20
+    searching = next(name for name, roles in installation.layout.items() if "vector" in roles)
+    vector_mib = psutil.Process(run_only([searching])[searching]).memory_info().rss // 2**20
     for row in compare([chord], by_in_flight, run_only=run_only, rounds=1):
         roles: Counter[str] = Counter()
         for name, ms in row["cpu_ms"].items():

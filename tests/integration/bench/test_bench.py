@@ -69,6 +69,14 @@ def test_growth_has_a_row_for_each_number_in_flight_with_processor_time_of_each_
         }
 
 
+def test_growth_of_replicas_has_their_processor_time(tmp_path: Path) -> None:
+    options = "--replicas --passages 1000 --processes 2 --in-flight 4 --questions 4"
+    (figures,) = figures_of(tmp_path, "tests.bench", "growth", "--json", *options.split())
+    (run,) = figures["runs"]
+    assert (run["processes"], run["hung"]) == (2, 0)
+    assert run["cpu_ms"].keys() == {"replica", "sweeper", "drainer", "redis", "caller"}
+
+
 def test_one_cell_and_two_answer_the_same_questions(tmp_path: Path) -> None:
     options = "--questions 3 --documents 30 --in-flight 2"
     (figures,) = figures_of(tmp_path, "tests.bench", "cells", "--json", *options.split())
