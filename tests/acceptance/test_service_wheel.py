@@ -20,7 +20,7 @@ from tests.support.servers.redis_server import free_port
 from tests.support.servers.services import missing
 from tests.support.wheels import build, declared, environment, needed, outside, run
 
-pytestmark = pytest.mark.long  # builds two wheels and an environment
+pytestmark = pytest.mark.slow  # builds two wheels and an environment
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 HTTP_PORT = free_port()

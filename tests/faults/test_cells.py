@@ -41,7 +41,7 @@ PRELOAD = f"{HASTE}from tasks.callbacks import job_ends\njob_ends.NEXT_CELL_S = 
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(600)]
 over = partial(pytest.mark.parametrize, indirect=["pipelines"], scope="module")
 """Names the databases of a test."""
-DATABASES = [["sqlite"], pytest.param("postgresql", marks=pytest.mark.long)]
+DATABASES = [["sqlite"], ["postgresql"]]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -257,7 +257,7 @@ def test_a_lost_cell_costs_the_api_only_the_searches_of_that_cell(
     )
 
 
-@over(["pipelines", "lost"], [["sqlite", "a"], pytest.param("postgresql", "b", marks=pytest.mark.long)])
+@over(["pipelines", "lost"], [["sqlite", "a"], ["postgresql", "b"]])
 def test_a_job_is_sent_to_both_cells_and_outlives_one_of_them_and_its_end_is_told(
     pipelines: dict[str, RunningPipeline], lost: str
 ) -> None:

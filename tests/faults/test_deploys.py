@@ -227,7 +227,6 @@ def up(home: Path) -> Iterator[tuple[ForkedProcess, Redis]]:
         process.wait(60)
 
 
-@pytest.mark.long
 def test_ctrl_c_stops_up_in_the_middle_of_indexing_and_the_next_up_goes_on(tmp_path: Path) -> None:
     documents = [
         {

@@ -231,7 +231,7 @@ class RunsWhenLoaded:
         return os.mkdir, (str(self.folder),)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_a_model_that_asks_for_its_own_pickle_is_loaded_without_it(tmp_path: Path) -> None:
     need("sentence_transformers", "`make torch` installs it")

@@ -63,7 +63,7 @@ def test_a_mixed_folder_is_indexed_searched_repeated_pruned_and_deleted(
     assert pipeline.resources.generations.in_redis("garden") == 3
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_bomb_among_files_is_named_and_the_others_are_indexed(chorale: Run, tmp_path: Path) -> None:
     folder = tmp_path / "hostile"
     folder.mkdir()

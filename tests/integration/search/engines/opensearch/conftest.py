@@ -7,7 +7,7 @@ import pytest
 from tests.support.servers.opensearch_server import NEWEST, OLDEST, OpenSearchServer
 
 
-@pytest.fixture(scope="package", params=[pytest.param(OLDEST, marks=pytest.mark.long), NEWEST])
+@pytest.fixture(scope="package", params=[OLDEST, NEWEST])
 def server(request: pytest.FixtureRequest) -> Iterator[OpenSearchServer]:
     """One server of each version for all tests that do not harm it."""
     with OpenSearchServer(request.param) as server:

@@ -21,7 +21,7 @@ from tests.integration.search.test_existing_elasticsearch import (
 )
 from tests.support.servers.opensearch_server import OpenSearchServer
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 VECTORS = {"type": "knn_vector", "dimension": 4}
 METHOD = {"name": "hnsw", "engine": "lucene", "space_type": "cosinesimil"}
