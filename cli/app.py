@@ -84,9 +84,11 @@ def load_command(name: str) -> Any:
 
 
 def _with_whole_lines(command: Any) -> Any:
-    """The command, whose help keeps each indented example on one line: an example that is cut inside of quotes cannot be copied."""
+    """The command, whose help keeps each indented example on one line, since an example that is cut inside of quotes cannot be copied.
+    In a list of commands it keeps the whole first sentence of each."""
     command.help = command.help and re.sub(r"\n\n(?= {4})", "\n\n\b\n", command.help)
     for inner in getattr(command, "commands", {}).values():
+        inner.short_help = re.split(r"(?<=\.)\s", inner.help or "", maxsplit=1)[0]
         _with_whole_lines(inner)
     return command
 

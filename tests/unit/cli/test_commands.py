@@ -24,6 +24,15 @@ def test_the_list_of_commands_has_the_first_paragraph_of_each_commands_help() ->
         assert " ".join(first_paragraph.split()) == summary
 
 
+def test_a_list_of_commands_cuts_no_sentence_however_narrow_the_terminal_is() -> None:
+    groups = [group for name in SUMMARIES if hasattr(group := load_command(name), "commands")]
+    assert len(groups) > 5
+    for group in groups:
+        listed = group.get_help(group.context_class(group, terminal_width=50)).partition("Commands:")[2]
+        assert "..." not in listed
+        assert listed.count(".\n") + listed.endswith(".") >= len(group.commands)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [("search",), ("jobs", "submit")])
 def test_an_example_is_one_line_however_narrow_the_terminal_is(words: Sequence[str]) -> None:
