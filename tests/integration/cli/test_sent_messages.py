@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import redis
 from celery import Celery
+from chorale_client import Chorale
 from chorale_client.keys import HEARTBEAT, INDEXED, NOT_DONE, SENT, waiting_key
 
 import cli.indexing.by_workers
@@ -30,6 +31,7 @@ from models.errors import ServiceError, StoreUnavailable
 from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexReport, Progress, SourceDocuments
 from tasks.indexing.message_order import Turns
 from tasks.registration import make_app
+from tests.support.json_dumps import recorded_dumps
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.used_embedder import use_embedder
 from tests.support.servers.redis_server import RedisServer
@@ -130,6 +132,26 @@ def work(app: Celery) -> None:
         headers = message["headers"]
         app.tasks[headers["task"]].apply(args=args, kwargs=kwargs, task_id=headers["id"]).get()
     alive(client)
+
+
+def test_a_command_that_reads_files_and_a_worker_dump_a_document_once_each(
+    app: Celery, index: Index, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dumps = recorded_dumps(monkeypatch, "Moles dig.")
+    running = index([page("a", "Moles dig.")])
+    sent(redis_client)
+    assert len(dumps) == 1
+    work(app)
+    assert running.result(30).added == 1
+    assert len(dumps) == 2
+
+
+def test_the_client_dumps_a_document_once(
+    installation: Installation, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dumps = recorded_dumps(monkeypatch, "Moles dig.")
+    Chorale(installation.redis_url or "").upsert("docs", [{"id": "moles", "text": "Moles dig."}])
+    assert (len(dumps), redis_client.llen(QUEUE)) == (1, 1)
 
 
 @pytest.mark.slow
