@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from models.documents import Document
+from models.hits import Hit
 from search.filter_terms import facets
 from search.filters import filter_fields
 
+HIT_FIELDS = [name for name in Hit._fields if name != "score"]
+"""What a search reads of each passage: the ids of passage and document, and then fields of the document."""
 _LONGEST_WORD = 8_000
 """Characters: a keyword of Elasticsearch has at most 32,766 bytes."""
 

@@ -24,13 +24,13 @@ from search.ranking_end import (
     is_settled,
     with_whole,
 )
+from search.served_fields import HIT_FIELDS
 from search.server_store import Transient
 from search.term_conditions import SearchConditions
 
 MOST_HITS = 10_000
 """`index.max_result_window`, and the maximum number of HNSW candidates."""
 
-SHOWN = [name for name in Hit._fields if name != "score"]
 _ANSWERED = [
     *(f"responses.hits.{name}" for name in ("total.value", "hits._score", "hits.sort", "hits.fields")),
     *(f"responses._shards.{name}" for name in ("failed", "failures.reason")),
@@ -175,7 +175,7 @@ def first_round(
 
 
 def _text_body(query: Clause, size: int) -> Body:
-    return {**hits_only(SHOWN), "query": query, "sort": _ORDER, "size": size}
+    return {**hits_only(HIT_FIELDS), "query": query, "sort": _ORDER, "size": size}
 
 
 def _vector_body(
@@ -184,7 +184,7 @@ def _vector_body(
     dialect = call.connection.dialect
     candidates = min(MOST_HITS, max(2 * size, dialect.endpoint.candidates))
     nearest = dialect.vector_query(vector, size, candidates, filters.parts)
-    return {**hits_only(SHOWN), **nearest, "size": size}
+    return {**hits_only(HIT_FIELDS), **nearest, "size": size}
 
 
 def hits_only(fields: Sequence[str]) -> Body:
@@ -208,7 +208,7 @@ def found_in(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def hit_of(fields: Mapping[str, list[str]], score: float) -> Hit:
-    shown = {name: fields[name][0] for name in SHOWN if name in fields}
+    shown = {name: fields[name][0] for name in HIT_FIELDS if name in fields}
     return Hit(score=score + 0.0, **shown)
 
 

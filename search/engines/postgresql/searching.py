@@ -12,13 +12,14 @@ from search.analysis import question_terms
 from search.engines.postgresql.tables import Tables, storable
 from search.protocol import Search
 from search.ranking_end import COSINE_DECIMALS, LEAST_CANDIDATES, TEXT_DECIMALS, cut, is_settled, with_whole
+from search.served_fields import HIT_FIELDS
 from search.term_conditions import Conditions
 
 K1, B = 1.2, 0.75
 """BM25's constants, the same as in the embedded store."""
 _MOST_CANDIDATES = 1_000
 """Of pgvector's graph."""
-_SHOWN = ", ".join(["passage_id, document_id, {score}", *Hit._fields[3:]])
+_SHOWN = ", ".join([*HIT_FIELDS[:2], "{score}", *HIT_FIELDS[2:]])
 
 RARE_SHARE = 0.3
 """The rarest words of a question, up to this share of its postings, are read first."""

@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 
 from models.declarations.engines import PostgresqlEndpoint
 from models.documents import Document
-from models.hits import Hit
 from search.analysis import IndexedTexts, indexed_texts
 from search.deadline import Deadline
 from search.engines.postgresql import searching, tables
 from search.engines.postgresql.connection import Connection, Session
 from search.engines.postgresql.tables import Tables, storable
 from search.protocol import Entry, Index
-from search.served_fields import served_fields
+from search.served_fields import HIT_FIELDS, served_fields
 from search.server_store import MissingIndex, ServerStore
 
 _T = TypeVar("_T")
@@ -130,7 +129,7 @@ def _replace(found: Tables, ids: Sequence[str], made: Sequence[tuple[Document, I
     documents, passages, free = list[tuple[Any, ...]](), list[tuple[Any, ...]](), count(found.last_id + 1)
     for (document, _), (whole, *texts) in zip(made, counted, strict=True):
         did, fields = next(free), served_fields(document)
-        served = [fields.get(name) for name in Hit._fields[3:]]
+        served = [fields.get(name) for name in HIT_FIELDS[2:]]
         facets = [storable(term) for term in fields["facets"]] if texts else []
         split = ([term for term in facets if term.startswith(_PART) is is_part] for is_part in (False, True))
         row = (did, document.document_id, document.revision, *served, *split)

@@ -23,20 +23,16 @@ from weaviate.exceptions import UnexpectedStatusCodeError
 from models.declarations.engines import WeaviateEndpoint
 from models.documents import Document, Manifest
 from models.errors import BadIndex
-from models.hits import Hit
 from search.analysis import indexed_texts
 from search.engines.weaviate.connection import Client
 from search.protocol import Index
-from search.served_fields import served_fields
+from search.served_fields import HIT_FIELDS, served_fields
 
 Objects = CollectionAsync[Any, None]
 
 MOST_RESULTS = 10_000
 """Weaviate's QUERY_MAXIMUM_RESULTS: no answer has more objects, and no deletion deletes more at once."""
 
-
-SHOWN = [name for name in Hit._fields if name != "score"]
-"""The properties of a passage that a hit has."""
 
 _stored = partial(Property, data_type=DataType.TEXT, index_searchable=False, index_filterable=False)
 _searched = partial(_stored, tokenization=Tokenization.WHITESPACE, index_searchable=True)
@@ -49,7 +45,7 @@ _PASSAGE = (
     ),
     _stored(name="document", data_type=DataType.UUID, index_filterable=True),  # UUID of the document's id
     _stored(name="written", data_type=DataType.INT, index_filterable=True),  # identifies the batch
-    *(_stored(name=name) for name in (*SHOWN, "revision")),
+    *(_stored(name=name) for name in (*HIT_FIELDS, "revision")),
 )
 # The options of the vector index that the endpoint declares.
 _FIXED = ("ef_construction", "max_connections")

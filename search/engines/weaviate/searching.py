@@ -15,7 +15,7 @@ from models.documents import Matrix
 from models.hits import Hit, Ranking
 from search.analysis import question_terms
 from search.checks import checked_questions
-from search.engines.weaviate.schema import MOST_RESULTS, SHOWN, Objects, document_uuid
+from search.engines.weaviate.schema import MOST_RESULTS, Objects, document_uuid
 from search.engines.weaviate.wand_pruning import Pruning
 from search.filter_terms import LONGEST_PART
 from search.protocol import Index, Search
@@ -29,6 +29,7 @@ from search.ranking_end import (
     is_settled,
     with_whole,
 )
+from search.served_fields import HIT_FIELDS
 from search.term_conditions import Conditions
 
 _SCORE, _DISTANCE = MetadataQuery(score=True), MetadataQuery(distance=True)
@@ -131,7 +132,7 @@ async def _rankings(
             return Ranking((), 0)
 
         async def best(limit: int) -> list[Hit]:
-            answer = await ask(limit=limit, filters=where, return_properties=SHOWN)
+            answer = await ask(limit=limit, filters=where, return_properties=HIT_FIELDS)
             return [_hit(found) for found in answer.objects]
 
         return Ranking(*await _best(best, search.depth, least_hits))
@@ -179,7 +180,7 @@ def _terms(text: str, language: str) -> str:
 
 def _hit(found: Any) -> Hit:
     distance, score = found.metadata.distance, found.metadata.score
-    fields = {name: found.properties.get(name) for name in SHOWN}
+    fields = {name: found.properties.get(name) for name in HIT_FIELDS}
     if distance is not None:
         return Hit(score=round(1.0 - distance, COSINE_DECIMALS), **fields)
     return Hit(score=round(score or 0.0, TEXT_DECIMALS), **fields)
