@@ -37,15 +37,15 @@ class Services:
 
     settings: Settings
     redis: RedisCells
-    """For short questions."""
+    """For short commands on the event loop."""
     blocking_redis: BlockingRedisCells
-    """The same for code that blocks."""
+    """For short commands of code that blocks."""
     client: AsyncCells
     """Asks, and waits, without blocking the event loop."""
     blocking_clients: Mapping[str, Chorale]
-    """Of each cell by its name.  Their calls block: await them in a thread."""
+    """The client of each cell, by the name of the cell.  Their calls block: await them in a thread."""
     writers: Cells
-    """The same clients, which hand in documents."""
+    """These clients together, to hand in documents."""
     database: Engine
     """The tables of audit trail and jobs.  Its calls block: await them in a thread."""
     keys: KeyStore

@@ -86,7 +86,7 @@ def shared(home: Path, environ: Mapping[str, str], names: frozenset[str], redis_
         "redis_url": redis_url,
         "environment": {name: environ[name] for name in given},
     }
-    write_private(file, json.dumps(content))  # it has passwords
+    write_private(file, json.dumps(content))  # the content has passwords
     try:
         yield
     finally:

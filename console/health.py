@@ -60,7 +60,7 @@ def _state(visit: Visit) -> dict[str, Any]:
 
 
 def _of_cell(visit: Visit, redis: Redis) -> dict[str, Any] | None:
-    """None if its Redis does not answer."""
+    """The state of a cell; None if the Redis of the cell does not answer."""
     try:
         return _of_redis(visit, redis)
     except RedisError:
@@ -68,7 +68,7 @@ def _of_cell(visit: Visit, redis: Redis) -> dict[str, Any] | None:
 
 
 def _of_redis(visit: Visit, redis: Redis) -> dict[str, Any]:
-    """Its processes, queues, findings and signals."""
+    """The processes, queues, findings and signals of one Redis."""
     broker_url = visit.services.settings.broker_url
     try:
         running = Running.from_pipeline(visit.pipeline, redis, broker_url=broker_url, reads_messages=False)

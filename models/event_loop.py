@@ -52,14 +52,14 @@ class PerLoop(Generic[_T]):
         self._made: dict[asyncio.AbstractEventLoop, _T] = {}
 
     def get(self) -> _T:
-        """On the loop.  Raises what `make` raises."""
+        """Call it on the loop.  Raises what `make` raises."""
         loop = asyncio.get_running_loop()
         if loop not in self._made:
             self._made[loop] = self._make()
         return self._made[loop]
 
     def close(self) -> None:
-        """Not on the loop."""
+        """Call it outside of the loop."""
         while self._made:
             loop, made = self._made.popitem()
             if loop is _loop:

@@ -17,7 +17,7 @@ Send = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 
 
 def certificates(where: str, ca_file: str | Path | None) -> ssl.SSLContext:
-    """Those of the file alone; None: those of the system.  Raises NotConfigured, whose text begins with `where`, for a file that cannot
+    """The certificates of the file alone, or of the system if there is no file.  Raises NotConfigured, whose text begins with `where`, for a file that cannot
     be read."""
     try:
         return ssl.create_default_context(cafile=ca_file)

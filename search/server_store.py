@@ -1,4 +1,4 @@
-"""The searches of a store whose server searches text and vectors.  An engine adds how one index is searched."""
+"""What engines with a server share: connections with time limits, and searches.  An engine adds how it searches one index."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ServerConnection:
     """The connections to one server, with a thread for each, because its client cannot end a call in time."""
 
     server: object
-    """As failures name it."""
+    """The name of the server in failures."""
 
     def __init__(self, endpoint: ElasticsearchEndpoint | PostgresqlEndpoint, name: str) -> None:
         self.endpoint = endpoint

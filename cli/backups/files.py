@@ -26,7 +26,7 @@ from search.documents.snapshot import copy_documents
 MANIFEST = "manifest.json"
 DOCUMENTS, TRAIL = "documents.db", "audit.db"
 _MOST_MANIFEST_BYTES = 100_000_000
-"""Those of half a million namespaces."""
+"""A manifest of half a million namespaces has so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)

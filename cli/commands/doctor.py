@@ -95,7 +95,7 @@ def doctor(
     Exit code: 0 nothing found, 1 something found.
     """
     installation = find_installation(is_anywhere=True)
-    # A wrong pipeline file ends the command here.  Otherwise each check would read it and name it.
+    # A wrong pipeline file ends the command here.  Otherwise each check would read the file and name its fault.
     may = installation.pipeline.capabilities
     examined = examine(installation, checks())
     if as_json:

@@ -1,4 +1,4 @@
-"""`chorale env`: the variables by which programs find what runs here."""
+"""`chorale env`: prints the environment variables with the addresses of the running installation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def env(as_json: AsJson = False, celery: ForCelery = False) -> None:
 
     installation = find_installation(is_anywhere=True, has_structlog=False)
     settings = installation.settings
-    # The address of the Redis that `chorale up` runs for this home comes first: the terminal may have that of an earlier Redis.
+    # The address of the Redis that `chorale up` runs for this home comes first: the terminal may have the address of an earlier one.
     running_url = find_redis_url(settings.home) if settings.redis_url else installation.redis_url
     if running_url is None:
         installation.running_redis()

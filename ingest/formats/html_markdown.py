@@ -55,7 +55,7 @@ class _Converter(MarkdownConverter):
     def convert_tr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         line = " ".join(text.split("\n"))
         if el.find_previous_sibling() is not None:
-            return f"|{line}\n"  # the same, without a search of the whole head for each of its rows
+            return f"|{line}\n"  # the library writes the same, after it has searched the whole head for each of its rows
         return str(super().convert_tr(el, line, parent_tags))  # type: ignore[misc]  # the stubs lack it
 
     def convert_hr(self, el: Tag, text: str, parent_tags: set[str]) -> str:

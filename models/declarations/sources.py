@@ -83,8 +83,8 @@ class HttpEndpoint(Declared):
     filter_fields: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     """The endpoint's own names of fields in `{filter}`, by the name that filters use."""
     filter_indexes: dict[str, QdrantIndex] = Field(default_factory=dict)
-    """The payload index that Qdrant has of a field, by the name that filters use: what it does not answer is not sent.  A collection in
-    strict mode, as in Qdrant Cloud, refuses all else."""
+    """The payload index that Qdrant has of a field, by the name that filters use.  A condition that the index does not answer is not
+    sent, because a collection in strict mode, as in Qdrant Cloud, refuses it."""
     headers: dict[str, str] = Field(default_factory=dict)
     api_key_env: Variable | None = None
     """The environment variable with the key; the file never contains the key itself."""

@@ -272,7 +272,7 @@ def test_a_job_is_sent_to_both_cells_and_outlives_one_of_them_and_its_end_is_tol
         try:
             pipelines[other].resume(QUEUE_BULK)
             assert job.wait(120).counts["complete"] == len(lines)
-            # If the first cell is lost, the second one tells the end a while later.
+            # If the first cell is lost, the second one sends the callback a while later.
             until(lambda: hook.got, 60)
         finally:
             pipelines[lost].server.start()

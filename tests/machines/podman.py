@@ -125,9 +125,9 @@ class Podman:
         return self.inside(*call, *words)
 
     def docker_compose(self, compose: str, *words: str, profile: str) -> tuple[int, str]:
-        """The exit code of Docker's own Compose, a program, and what it says of errors; podman takes the place of Docker.
+        """Run `compose`, which is Docker's own program, on podman; returns its exit code and its errors.
 
-        As Docker would, this runs the health checks of all containers until the program ends.
+        Podman runs no health check by itself, so this runs those of all containers until the program ends.
         """
         socket = self.folder / "run" / "docker.sock"
         environment = {**self._environment(), "DOCKER_HOST": f"unix://{socket}"}

@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 SOONEST_S, LATEST_S = 0.01, 0.1
-"""The pauses between two looks at a condition.  They grow with the time that the test has waited."""
+"""The pauses between two checks of a condition.  They grow with the time that the test has waited."""
 
 
 def until(so: Callable[[], T], limit_s: float = 30) -> T:

@@ -22,7 +22,7 @@ from search.ranking_end import LEAST_CANDIDATES, TEXT_DECIMALS, WHOLE_WEIGHT
 _SET_BELOW = 1_024
 """Up to this many allowed passages are named in the query.  With more, hits are fetched and then filtered."""
 _KEPT = 64
-"""Questions without filters whose candidates are kept: in a process with several branches, `hyde` begins as `bm25` does."""
+"""The candidates of so many questions without filters are kept: in a process with several branches, `hyde` begins with the search of `bm25`."""
 _Found = tuple[NDArray[np.intp], NDArray[np.float64], int | None]
 
 
@@ -35,7 +35,7 @@ class TextSearcher:
     kept: dict[tuple[object, int], _Found] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raises BadIndex if a file was written to: once for several questions, since it looks at about a hundred files."""
+        """Raises BadIndex if a file was written to.  A search calls it once for all questions, because it takes about a hundred calls of the system."""
         self.passages.check()
         self.documents.check()
 

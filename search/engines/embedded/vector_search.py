@@ -22,7 +22,7 @@ from search.ranking_end import COSINE_DECIMALS
 _QUESTIONS_AT_ONCE = 16
 """One product for several questions reads the vectors once, and holds this many scores for every passage."""
 _GROUPS_EACH = 16
-"""Among 16 groups for each passage that is taken, few groups have two of them."""
+"""The scores are in so many groups for each passage that is taken: few groups have two of the best scores."""
 _LAST_DECIMAL = 10.0**-COSINE_DECIMALS
 _NO_ROWS = np.zeros(0, np.intp)
 
@@ -106,7 +106,7 @@ class _Searched:
 
 
 def _beginning(scores: Vector, taken: int) -> float:
-    """A score that `taken` of the scores reach, and few more: the best of as many groups do, whose members are far from each other."""
+    """A score that `taken` of the scores reach, and few more: the `taken`-th of the best scores of groups, whose members are far from each other."""
     each = max(1, len(scores) // (_GROUPS_EACH * taken))
     groups = len(scores) // each
     best = scores[: each * groups].reshape(each, groups).max(axis=0)

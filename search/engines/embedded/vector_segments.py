@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 VECTORS = "vectors"
 """The folder inside of a namespace's index in which the segments are; it is deleted with the index."""
 SIZE = 8_256
-"""The number of vectors in a segment; with fewer vectors one product of floats is as fast.  It is no power of 2: the codes of a vector would
-be in the same lines of a processor's cache, and products for several questions a seventh slower."""
+"""The number of vectors in a segment; with fewer vectors one product of floats is as fast.  It is no power of 2, since
+the codes of a vector would share lines of the processor's cache, and products for several questions would take a seventh longer."""
 _WAIT_S = 0.2
 """A search waits this long for another process that writes a segment, which takes a tenth of a second; then it loads the vectors itself."""
 _INEXACT = 1e-5

@@ -99,7 +99,7 @@ class VectorTable:
                         files.write(number, after, rids, vectors)
                         segment = files.open(number, after)
         except OSError:
-            # Who writes holds the lock again at once, for the next segment.
+            # The other process has the lock for its next segment already, but may have written this one.
             return opened()
         return segment
 

@@ -40,7 +40,7 @@ _WHOLE = 2**53
 
 class Document(NamedTuple):
     id: str | int
-    """As the endpoint has it."""
+    """The id as the endpoint sends it."""
     hit: Hit
     text: PassageText
     fields: Fields

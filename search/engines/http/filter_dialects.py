@@ -147,7 +147,7 @@ def _is_rounded(value: Any) -> bool:
 
 
 def _qdrant(indexes: Mapping[str, QdrantIndex]) -> _Language:
-    """`indexes` by Qdrant's own names of the fields: what an index does not answer is not sent, since its field has no other values."""
+    """`indexes` has the index of a field by Qdrant's own name.  A condition that the index does not answer is not sent."""
 
     def answers(field: str, *kinds: QdrantIndex) -> bool:
         return indexes.get(field, kinds[0]) in kinds

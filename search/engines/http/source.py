@@ -92,7 +92,7 @@ class HttpSource(TextsWithHits):
         deadline = Deadline(search.timeout_s, endpoint.address)
         # An error may name a field that only the key filters.
         error_bytes = _MAX_ERROR_BYTES if endpoint.error and not search.forced_fields else 0
-        # The limit is one of all answers: a client's own would begin anew with each piece of a slow one.
+        # All answers have one limit: a client's own limit would begin anew with each piece of a slow answer.
         limit = Deadline(min(search.timeout_s, endpoint.timeout_s), endpoint.address)
         raw = on_loop(together(self._answer(request, error_bytes) for request in requests), limit)
         answers = [self._reader.read(one, search, depth, unsent) for one in raw]

@@ -37,7 +37,7 @@ _NUMBERS = """
     ) TABLE known UNION ALL TABLE added
 """
 # Deletes documents with these ids that were there before, posts the words of what came after, and corrects the counts of words
-# and of the index.  ARRAY and OFFSET 0 have rows looked up by an index also while a growing table has no statistics yet.
+# and of the index.  ARRAY and OFFSET 0 make PostgreSQL look rows up by an index, also before it has statistics of a new table.
 _EXCHANGE = """
     WITH gone AS (DELETE FROM {documents} WHERE document_id = ANY({ids}) AND did <= {before} RETURNING *), lost AS (
         DELETE FROM {passages} WHERE did = ANY(ARRAY(SELECT did FROM gone)) RETURNING *

@@ -79,7 +79,7 @@ def test_the_keys_are_counted_in_different_cells(api: HttpApi, servers: Mapping[
             assert called(client, 1) == [200]
         return all(map(counters, servers.values()))
 
-    # By chance a cell counts none of the first keys, so each look is at one key more.
+    # By chance a cell counts none of the first keys, so each attempt has one key more.
     until(are_all_counting)
 
 

@@ -1,4 +1,4 @@
-"""What a message brings is embedded before its namespace is held, and once; readers are told of each batch as it is committed."""
+"""A worker embeds the documents of a message once, before it holds their namespace.  Readers see each batch when it is committed."""
 
 from __future__ import annotations
 

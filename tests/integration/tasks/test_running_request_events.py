@@ -1,4 +1,4 @@
-"""While one branch hangs, Flower is told what each branch has done, and each end once: by Celery's own view of the events."""
+"""While one branch hangs, Flower shows what each branch has done, and each end once: by Celery's own view of the events."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Listener:
 
 
 class Watched:
-    """A ledger without workers, and the duty that tells of its requests."""
+    """A ledger without workers, and the duty that sends the events of its requests."""
 
     def __init__(self, client: redis.Redis) -> None:
         self.real = Real(client)

@@ -21,7 +21,7 @@ SENTENCE = "namespace 'italian': its encoder knows "
 
 @pytest.fixture
 def indexed(chorale: Run, tmp_path: Path) -> Iterator[Called]:
-    """What was said when the Italian text was indexed; other tests of the folder do not see its namespace."""
+    """What the command printed when the Italian text was indexed; other tests of the folder do not see its namespace."""
     (tmp_path / "italian.txt").write_text(ITALIAN)
     yield chorale("index", str(tmp_path / "italian.txt"), "-n", "italian")
     assert chorale("namespaces", "delete", "italian", "--yes").returncode == 0
