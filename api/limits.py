@@ -40,20 +40,20 @@ async def count(request: Request, grant: Grant, cells: RedisCells, calls: int = 
             trip.set(key, 0, px=WINDOW_S * 1000, nx=True)
             trip.incrby(key, calls)
             trip.pttl(key)
-            _, used, left_ms = await trip.execute()
-        return used, left_ms
+            _, used, remaining_ms = await trip.execute()
+        return used, remaining_ms
 
-    used, left_ms = await cells.first(grant.key_id, add)
-    left_s = max(1, -(-left_ms // 1000))
+    used, remaining_ms = await cells.first(grant.key_id, add)
+    remaining_s = max(1, -(-remaining_ms // 1000))
     request.state.rate_limit = {
         "RateLimit-Policy": f'"{POLICY}";q={quota};w={WINDOW_S}',
-        "RateLimit": f'"{POLICY}";r={max(0, quota - used)};t={left_s}',
+        "RateLimit": f'"{POLICY}";r={max(0, quota - used)};t={remaining_s}',
     }
     if used > quota:
         problem = Problem(
             "rate_limited",
-            f"this key may call {quota} times a minute; call again in {left_s} s",
-            headers={"Retry-After": str(left_s)},
+            f"this key may call {quota} times a minute; call again in {remaining_s} s",
+            headers={"Retry-After": str(remaining_s)},
             type=QUOTA_EXCEEDED,
         )
         problem.document["violated-policies"] = [POLICY]

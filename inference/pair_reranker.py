@@ -84,10 +84,10 @@ class PairSpeed:
 
         At least one: otherwise a model that was slow once would never be measured again.
         """
-        left_s = HEADROOM * limit_s
+        remaining_s = HEADROOM * limit_s
         for count, length in enumerate(lengths):
-            left_s -= self.expected_s(length)
-            if left_s < 0:
+            remaining_s -= self.expected_s(length)
+            if remaining_s < 0:
                 return max(1, count)
         return len(lengths)
 
@@ -191,9 +191,9 @@ class PairReranker(ABC):
         rows = self.pieces.read(pairs)
         chosen = self.speed.affordable([len(row.ids) for row in rows], until - self._clock())
         scores: list[float | None] = [None] * len(rows)
-        left_s = until - self._clock()
-        job = partial(self._run_until, until, left_s / 4, self._logits, rows[:chosen], scores)
-        has_begun = self._thread.run(job, limit_s=left_s)
+        remaining_s = until - self._clock()
+        job = partial(self._run_until, until, remaining_s / 4, self._logits, rows[:chosen], scores)
+        has_begun = self._thread.run(job, limit_s=remaining_s)
         # A copy, since a run that has not ended may still write to the list.
         logits = tuple(scores)
         if not all(logit is None or isfinite(logit) for logit in logits):

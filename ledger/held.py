@@ -21,9 +21,9 @@ def held(
     if is_costly(started.plan) or not all(_is_first(result, part) for result, part in parts):
         return None
     _, plan = read_planned(started.request, started.plan)
-    left_ms = min(part.left_ms for _, part in parts) - searched_ms
+    remaining_ms = min(part.remaining_ms for _, part in parts) - searched_ms
     age_ms = started.since_accepted_ms + searched_ms
-    if plan is None or not _is_whole(plan, parts) or not _is_alone(plan, age_ms, searched_ms, left_ms):
+    if plan is None or not _is_whole(plan, parts) or not _is_alone(plan, age_ms, searched_ms, remaining_ms):
         return None
     results = [sent(result) for result, _ in parts]
     if not all(result.answered for result, _ in results):
@@ -55,11 +55,11 @@ def _is_whole(plan: Plan, parts: Sequence[tuple[BranchResult, Started]]) -> bool
     return sorted(result.branch for result, _ in parts) == sorted(branch.name for branch in plan.branches)
 
 
-def _is_alone(plan: Plan, age_ms: float, searched_ms: float, left_ms: float) -> bool:
+def _is_alone(plan: Plan, age_ms: float, searched_ms: float, remaining_ms: float) -> bool:
     """Whether no second message of a part is due, and the fusion will end before another process may join the request."""
     is_due = any(
         (branch.hedge_after_ms is not None and branch.hedge_after_ms <= age_ms)
         or 0 < branch.lease_ms <= searched_ms
         for branch in plan.branches
     )
-    return left_ms >= plan.fusion_reserve_ms and not is_due
+    return remaining_ms >= plan.fusion_reserve_ms and not is_due

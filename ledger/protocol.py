@@ -47,7 +47,7 @@ class Chord:
 class Started:
     """What a branch learns when it starts."""
 
-    left_ms: int
+    remaining_ms: int
     request: bytes
     plan: bytes
     since_accepted_ms: int
@@ -115,7 +115,7 @@ class Snapshot(Entry):
     """The results of a request that was neither reported nor joined (`ledger.held`)."""
 
     @property
-    def left_ms(self) -> int:
+    def remaining_ms(self) -> int:
         return self.deadline_ms - self.now_ms
 
     @property

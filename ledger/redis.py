@@ -204,14 +204,14 @@ class RedisLedger:
     def _started(self, answer: Any) -> Started | None:
         if not answer:
             return None
-        left_ms, request, plan, since_accepted_ms, accepted_at_ms, *about = answer
+        remaining_ms, request, plan, since_accepted_ms, accepted_at_ms, *about = answer
         coalescing_key, mac, request_id, deadline_ms, again = about
         request, plan, mac = request or b"", plan or b"", mac or b""
         is_signed = self._signer.verifies(
             mac, *_of_plan(request_id.decode(), request, coalescing_key or b"", plan)
         )
         try:
-            times = int(left_ms), int(since_accepted_ms), int(accepted_at_ms), int(deadline_ms)
+            times = int(remaining_ms), int(since_accepted_ms), int(accepted_at_ms), int(deadline_ms)
         except (ValueError, TypeError):
             return None  # a malformed entry, which the sweeper sets aside
         return Started(

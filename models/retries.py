@@ -39,8 +39,8 @@ async def retried_on_loop(
 
 
 def pauses(*seconds: float) -> Pause:
-    left_s = iter(seconds)
-    return lambda _: next(left_s, None)
+    pauses_s = iter(seconds)
+    return lambda _: next(pauses_s, None)
 
 
 def _wait_s(error: Exception, pause_s: Pause, ends_at_s: float) -> float:

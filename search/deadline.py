@@ -22,15 +22,15 @@ class Deadline:
         self._end = time.monotonic() + timeout_s
 
     @property
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         return self._end - time.monotonic()
 
     def check(self) -> float:
         """Seconds left; raises StoreTimeout if there are none."""
-        left_s = self.left_s
-        if left_s <= 0:
+        remaining_s = self.remaining_s
+        if remaining_s <= 0:
             raise self.over()
-        return left_s
+        return remaining_s
 
     def over(self) -> StoreTimeout:
         return StoreTimeout(f"{self.subject} did not answer within {self._timeout_s:g} s")
@@ -40,7 +40,7 @@ def on_loop(work: Coroutine[Any, Any, _T], deadline: Deadline) -> _T:
     """The result of `work` on the process's event loop, which cancels the work at the deadline; raises StoreTimeout."""
 
     async def limited() -> _T:
-        async with asyncio.timeout(deadline.left_s):
+        async with asyncio.timeout(deadline.remaining_s):
             return await work
 
     try:

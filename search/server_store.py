@@ -82,7 +82,7 @@ class ServerConnection:
             lambda: self._threads.run(attempt, deadline, give_up=give_up),
             Transient,
             pause_s=pauses(*pauses_s),
-            for_s=deadline.left_s,
+            for_s=deadline.remaining_s,
         )
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class ServerStore(FromDocuments, ABC, Generic[_Call]):
         """Search each namespace once, all together in the time of one operation."""
         deadline = self._connection.deadline()
         for name in self.documents.warmed(namespace):
-            self.search_text(name, ["warm"], Search(depth=1, timeout_s=max(0.001, deadline.left_s)))
+            self.search_text(name, ["warm"], Search(depth=1, timeout_s=max(0.001, deadline.remaining_s)))
 
     def close(self) -> None:
         """Close the connections; the store cannot be used afterwards."""

@@ -123,9 +123,9 @@ class Supervisor:
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all children have ended; returns False if the time ran out."""
         give_up = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
-        while self._thread.is_alive() and (left_s := give_up - time.monotonic()) > 0:
+        while self._thread.is_alive() and (remaining_s := give_up - time.monotonic()) > 0:
             # The kernel may give a signal to another thread, and then only a thread that wakes runs its handler.
-            self._thread.join(min(left_s, _WAKES_S))
+            self._thread.join(min(remaining_s, _WAKES_S))
         return not self._thread.is_alive()
 
     def __enter__(self) -> Self:

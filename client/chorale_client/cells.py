@@ -76,8 +76,10 @@ class Placement(Generic[Client]):
         # Without a `timeout_s` each cell has a default of its own.
         limit_s = request.timeout_s if "timeout_s" in request.model_fields_set else inf
         for name in names:
-            left_s = limit_s - (time.monotonic() - begun_s)
-            rest = {"timeout_s": max(left_s, SHORTEST_S)} if name != names[0] and left_s < inf else {}
+            remaining_s = limit_s - (time.monotonic() - begun_s)
+            rest = (
+                {"timeout_s": max(remaining_s, SHORTEST_S)} if name != names[0] and remaining_s < inf else {}
+            )
             next_cell_until_s = begun_s + limit_s if name != names[-1] else -inf
             yield self._cells[name], _named(request, name, **rest), self._attempt(name, next_cell_until_s)
 

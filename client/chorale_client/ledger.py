@@ -237,9 +237,9 @@ class CallersLedger:
         """
         name = result_key(request_id).encode()
         until, is_waiting = time.monotonic() + wait_s, True
-        while (left_s := until - time.monotonic()) > 0:
+        while (remaining_s := until - time.monotonic()) > 0:
             pause_s = idle.ANSWERS_WITHIN_S if is_waiting else idle.IDLE_S
-            message = channel.get_message(timeout=min(left_s, pause_s))
+            message = channel.get_message(timeout=min(remaining_s, pause_s))
             if message is None:
                 if is_waiting and time.monotonic() < until:
                     raise TimeoutError("a subscription got no reply in time")

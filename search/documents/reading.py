@@ -138,7 +138,7 @@ class Documents:
         A server is asked in a thread, because connecting and a lost network take longer than any call may.
         """
         deadline = Deadline(timeout_s, _SUBJECT)
-        left_s = deadline.check()
+        remaining_s = deadline.check()
 
         def read() -> _T:
             with self.reading() as rows:
@@ -147,7 +147,7 @@ class Documents:
         if self.file is not None:
             return read()
         try:
-            return self._threads.submit(read).result(left_s)
+            return self._threads.submit(read).result(remaining_s)
         except TimeoutError:
             raise deadline.over() from None
 
@@ -255,9 +255,9 @@ class FromDocuments:
                 return work(index)
             except StageFailure:
                 searched = index
-                if deadline.left_s <= 0:
+                if deadline.remaining_s <= 0:
                     raise
-                index = self.documents.index(namespace, deadline.left_s)
+                index = self.documents.index(namespace, deadline.remaining_s)
                 if index == searched:
                     raise
 

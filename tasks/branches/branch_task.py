@@ -103,7 +103,7 @@ class BranchTask:
     clock: Callable[[], float] = time.monotonic
 
     @property
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         return max(0.001, self.ends_at_s - self.clock())
 
     @property
@@ -112,7 +112,9 @@ class BranchTask:
         if self.known_encoder is None:
             if isinstance(self.store, Described):
                 namespace, generation = self.request.namespace, self.generation
-                self.manifest = self.store.manifest(namespace, timeout_s=self.left_s, generation=generation)
+                self.manifest = self.store.manifest(
+                    namespace, timeout_s=self.remaining_s, generation=generation
+                )
                 name = self.branch.encoder or self.manifest.encoder
                 if name not in self.manifest.embedders:
                     raise BadIndex(
@@ -133,7 +135,7 @@ class BranchTask:
         name = self.branch.encoder
         if name is not None and name not in self.resources.encoders.endpoints:
             return name, False
-        manifest = self.resources.manifest(self.request.namespace, self.left_s)
+        manifest = self.resources.manifest(self.request.namespace, self.remaining_s)
         if manifest is None:
             return name or DEFAULT_ENCODER, False
         return name or manifest.encoder, manifest.local_only
@@ -143,7 +145,7 @@ class BranchTask:
         """Whether no text may be sent to a model behind an address; raises BadIndex."""
         return isinstance(self.store, Described) and (
             self.store.manifest(
-                self.request.namespace, timeout_s=self.left_s, generation=self.generation
+                self.request.namespace, timeout_s=self.remaining_s, generation=self.generation
             ).local_only
         )
 
@@ -179,7 +181,12 @@ class BranchTask:
         """The request's filters and limits for a store, with the time that is left."""
         forced = tuple(forced_filters(self.request))
         return Search(
-            depth, self.filters, self.request.exclude_ids, self.left_s, self.generation, forced_fields=forced
+            depth,
+            self.filters,
+            self.request.exclude_ids,
+            self.remaining_s,
+            self.generation,
+            forced_fields=forced,
         )
 
     def search_of_vectors(self, depth: int) -> Search:
@@ -237,12 +244,12 @@ class BranchTask:
         if not self.encoder.is_endpoint:
             return call()
         breaker = self.breaker(encoder_name(self.encoder.name))
-        return breaker.ask(call, self.left_s, counts_failures=not self.branch.is_costly)
+        return breaker.ask(call, self.remaining_s, counts_failures=not self.branch.is_costly)
 
     def _embedded(self, embed: Callable[[float], Matrix]) -> Matrix:
         started, encoder = self.clock(), self.encoder
         try:
-            vectors = embed(max(self.left_s - REPORT_S, self.left_s / 2))
+            vectors = embed(max(self.remaining_s - REPORT_S, self.remaining_s / 2))
         except StageFailure as failure:
             # This note tells a failure of the encoder from one of the store, and one of an endpoint names its breaker.
             of = f"{encoder_name(encoder.name)} " if encoder.is_endpoint else ""

@@ -70,8 +70,8 @@ def worst(failures: Iterable[StageFailure]) -> StageFailure | None:
 def _write(
     task: BranchTask, generator: CachedTexts, texts: Sequence[str], options: Endpoint, embedding_s: float
 ) -> list[GenerationResult]:
-    left_s = task.left_s - SEARCH_RESERVE_S
-    allowed_s = min(options.limit_s, max(left_s - embedding_s, left_s / 2))
+    remaining_s = task.remaining_s - SEARCH_RESERVE_S
+    allowed_s = min(options.limit_s, max(remaining_s - embedding_s, remaining_s / 2))
     if allowed_s < options.least_s:
         detail = f"{max(0.0, allowed_s):.2f} s for the language model, which wants {options.least_s:g} s"
         return [NotCalled(Reason.BUDGET, detail) for _ in texts]

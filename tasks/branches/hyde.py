@@ -192,7 +192,7 @@ def _embedded(task: BranchTask, documents: Mapping[int, Sequence[str]]) -> dict[
     each_s = generators.document_s
     vectors: dict[int, Matrix] = {}
     for index, texts in sorted(documents.items()):
-        if vectors and task.left_s - SEARCH_RESERVE_S < each_s * len(texts):
+        if vectors and task.remaining_s - SEARCH_RESERVE_S < each_s * len(texts):
             break
         started_s = task.clock()
         vectors[index] = task.embed_documents(texts)
@@ -219,11 +219,13 @@ def _feedback(task: BranchTask, indices: Iterable[int]) -> dict[int, Passages]:
     options = task.resources.generators.options(task.branch.name)
     name = options.feedback_store if isinstance(options, HydeOptions) else None
     store = (
-        task.resources.serving(name, task.request.namespace, task.left_s, task.generation) if name else None
+        task.resources.serving(name, task.request.namespace, task.remaining_s, task.generation)
+        if name
+        else None
     )
     best = [ranking.hits[:count] for ranking in task.found_by_text(texts, count, store=store)]
     passage_ids = [hit.passage_id for hits in best for hit in hits]
-    known = task.store.vectors(task.request.namespace, passage_ids, timeout_s=task.left_s)
+    known = task.store.vectors(task.request.namespace, passage_ids, timeout_s=task.remaining_s)
     passages: dict[int, Passages] = {}
     for index, hits in enumerate(best):
         if there := [hit for hit in hits if hit.passage_id in known]:

@@ -32,7 +32,7 @@ def with_whole_identifiers(task: BranchTask, rankings: Sequence[Ranking]) -> lis
     texts: Mapping[str, PassageText] = {}
     if ids:
         with suppress(StageFailure):
-            texts = task.store.texts(task.request.namespace, ids, timeout_s=min(0.5, task.left_s))
+            texts = task.store.texts(task.request.namespace, ids, timeout_s=min(0.5, task.remaining_s))
     marked = []
     for wanted, ranking, first in zip(of_each, rankings, hits, strict=True):
         having = [

@@ -55,9 +55,9 @@ def embed_anew(
             report.replaced += len(documents)
             report.passages += sum(len(document.passages) for document in documents)
             spent_s = time.monotonic() - began_s
-            left_s = spent_s * (len(left) - report.replaced) / report.replaced
+            remaining_s = spent_s * (len(left) - report.replaced) / report.replaced
             done_documents = report.unchanged + report.replaced
-            progress(Progress(done_documents, report.passages, report.passages / spent_s, left_s))
+            progress(Progress(done_documents, report.passages, report.passages / spent_s, remaining_s))
         with anew.near_duplicate_rows(namespace) as rows:
             rows.copy_from(build.namespace_id)
         anew.finish()

@@ -232,7 +232,7 @@ def _batch_key(resources: Resources, part: BranchTask) -> Hashable | None:
     """Equal for parts that one search can answer; None for a part that is searched alone."""
     branch, request = part.branch, part.request
     kind = resources.pipeline.kinds.branches[branch.kind]
-    if branch.is_costly or part.left_s < HURRIED_S or not can_batch(resources, kind, branch.name):
+    if branch.is_costly or part.remaining_s < HURRIED_S or not can_batch(resources, kind, branch.name):
         return None
     if any(question.hypothetical_documents for question in part.questions):
         return None  # whether there was time to embed them is said of each request
@@ -264,5 +264,5 @@ def _embed(resources: Resources, parts: Sequence[BranchTask]) -> None:
             of_encoder = texts.setdefault(part.encoder.name, {})
             of_encoder |= {text: part for question_texts in part.texts_of(DENSE) for text in question_texts}
         for name, parts_of_texts in texts.items():
-            left_s = min(part.left_s for part in parts_of_texts.values())
-            resources.encoders[name].questions.embed_questions(list(parts_of_texts), timeout_s=left_s)
+            remaining_s = min(part.remaining_s for part in parts_of_texts.values())
+            resources.encoders[name].questions.embed_questions(list(parts_of_texts), timeout_s=remaining_s)

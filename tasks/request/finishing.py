@@ -47,8 +47,10 @@ def end_joined(
     """
     hurried, others, costly = list[Snapshot](), list[Snapshot](), list[Snapshot]()
     for entry in entries:
-        (costly if is_costly(entry.plan) else hurried if entry.left_ms < HURRIED_MS else others).append(entry)
-    groups = [*([entry] for entry in sorted(hurried, key=lambda entry: entry.left_ms)), others]
+        (costly if is_costly(entry.plan) else hurried if entry.remaining_ms < HURRIED_MS else others).append(
+            entry
+        )
+    groups = [*([entry] for entry in sorted(hurried, key=lambda entry: entry.remaining_ms)), others]
     groups += [[entry] for entry in costly]
     return sum(_end_together(resources, group, by, joined_s) for group in groups if group)
 
@@ -95,7 +97,7 @@ def _opened(
                 # Fusing it would take the sweeper seconds, in which others would end late.
                 why = late
             else:
-                times = entry.left_ms, plan.finish_reserve_ms, entry.since_accepted_ms, joined_s
+                times = entry.remaining_ms, plan.finish_reserve_ms, entry.since_accepted_ms, joined_s
                 return _branch_answers(entry, request, plan), Ending(*times, policy=by, late=late)
     except ValueError as error:
         why = Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, f"of another version: {error}"[:500])

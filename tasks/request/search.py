@@ -76,15 +76,15 @@ def open_part(resources: Resources, part: Part, begun_s: float) -> BranchTask | 
     name, started = part.branch, part.started
     if (why := refusal(part.v)) is not None:
         return BranchResult.failed(name, Reason.NOT_CONFIGURED, f"message: {why}")
-    if started.left_ms <= 0:
-        return BranchResult.failed(name, Reason.LATE, f"taken {-started.left_ms} ms after its limit")
+    if started.remaining_ms <= 0:
+        return BranchResult.failed(name, Reason.LATE, f"taken {-started.remaining_ms} ms after its limit")
     if not started.is_signed:
         return BranchResult.failed(name, Reason.FORGED, "no worker of this installation made its plan")
     try:
         request, plan = read_planned(started.request, started.plan)
         assert plan is not None
         branch = next(branch for branch in plan.branches if branch.name == name)
-        ends_at_s, begun_ms = begun_s + started.left_ms / 1000, started.since_accepted_ms
+        ends_at_s, begun_ms = begun_s + started.remaining_ms / 1000, started.since_accepted_ms
         return branch_task(resources, branch, request, plan, ends_at_s=ends_at_s, begun_ms=begun_ms)
     except StageFailure as failure:
         return BranchResult.failed(name, failure.reason, failure.detail)
@@ -185,8 +185,8 @@ def _searched(
 def _follow(resources: Resources, part: BranchTask) -> int | None:
     """Read the generation, and take the store that serves the namespace in it."""
     namespace = part.request.namespace
-    part.generation = part.store.generation(namespace, timeout_s=part.left_s)
-    part.store = resources.serving(part.branch.store, namespace, part.left_s, part.generation)
+    part.generation = part.store.generation(namespace, timeout_s=part.remaining_s)
+    part.store = resources.serving(part.branch.store, namespace, part.remaining_s, part.generation)
     return part.generation
 
 

@@ -331,9 +331,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def pass_time(self, ms: int, *, is_swept: bool) -> None:
         until = self.stepped.now_ms() + ms
-        while (left_ms := until - self.stepped.now_ms()) > 0:
+        while (remaining_ms := until - self.stepped.now_ms()) > 0:
             next_ms = self.act_as("the living") if is_swept else None
-            self.stepped.step(left_ms if next_ms is None else min(left_ms, next_ms))
+            self.stepped.step(remaining_ms if next_ms is None else min(remaining_ms, next_ms))
 
     @rule(queue=st.sampled_from(QUEUES))
     def messages_are_lost(self, queue: str) -> None:

@@ -56,8 +56,8 @@ class TimeLimit(threading.local):
         """The timeout, or the time left if that is less; None is no timeout."""
         if self._ends_at_s is None:
             return timeout_s
-        left_s = max(_SHORTEST_S, self._ends_at_s - time.monotonic())
-        return left_s if timeout_s is None else min(timeout_s, left_s)
+        remaining_s = max(_SHORTEST_S, self._ends_at_s - time.monotonic())
+        return remaining_s if timeout_s is None else min(timeout_s, remaining_s)
 
 
 class TwoAttempts(Retry):
@@ -78,8 +78,8 @@ class TwoAttempts(Retry):
         shares = iter((_FIRST_SHARE, 1.0))
 
         def attempt() -> Any:
-            left_s = self._limit.shorten(self._timeout_s) or self._timeout_s
-            with self._limit.attempt(next(shares) * left_s):
+            remaining_s = self._limit.shorten(self._timeout_s) or self._timeout_s
+            with self._limit.attempt(next(shares) * remaining_s):
                 return do()
 
         return super().call_with_retry(attempt, *rest, **options)

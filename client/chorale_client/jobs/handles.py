@@ -183,12 +183,12 @@ class JobHandle:
         ends_at_s = time.monotonic() + timeout_s
         pause_s = POLL_S
         while not (job := self.get()).is_ended:
-            left_s = ends_at_s - time.monotonic()
-            if left_s <= 0:
+            remaining_s = ends_at_s - time.monotonic()
+            if remaining_s <= 0:
                 raise NotEnded(
                     f"job {self.job_id} is {job.state}: {job.done:,} of {job.total:,} lines are done"
                 )
-            time.sleep(min(pause_s, left_s))
+            time.sleep(min(pause_s, remaining_s))
             pause_s = min(LONGEST_POLL_S, 1.5 * pause_s)
         return job
 

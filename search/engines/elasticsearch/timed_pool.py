@@ -38,11 +38,11 @@ class TimedPool:
         try:
             while piece := response.read1(_PIECE_BYTES, decode_content=True):
                 pieces.append(piece)
-                left_s = end - time.monotonic()
-                if left_s <= 0:
+                remaining_s = end - time.monotonic()
+                if remaining_s <= 0:
                     raise ReadTimeoutError(self._pool, target, "the answer did not end in time")
                 if (connection := response.connection) is not None and connection.sock is not None:
-                    connection.sock.settimeout(left_s)
+                    connection.sock.settimeout(remaining_s)
         except BaseException:
             # The rest of this answer must not be read as the next call's answer.
             response.close()

@@ -93,7 +93,7 @@ class Masks:
             judged = []
             for version in rows.versions[done : min(done + _PORTION, len(rows.versions_alive))]:
                 judged.append(kept.filters.judged(version.fields))
-                if deadline.left_s <= 0:
+                if deadline.remaining_s <= 0:
                     break
             with self._lock:
                 # Another search may have judged the same documents meanwhile.

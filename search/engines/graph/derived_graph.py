@@ -219,7 +219,7 @@ class DerivedGraph(CypherAlone):
             built = self._graphs.get(namespace)
             if built is not None and built.generation == generation:
                 return built
-            wait_s = deadline.left_s if built is None else patient_until_s - monotonic()
+            wait_s = deadline.remaining_s if built is None else patient_until_s - monotonic()
             try:
                 self._in_progress(namespace).result(max(0.0, wait_s))
             except TimeoutError:

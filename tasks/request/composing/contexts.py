@@ -140,7 +140,7 @@ def _packed(
     why: Degradation | None = None
 
     def count(text: str) -> int:
-        if deadline.left_s <= 0:
+        if deadline.remaining_s <= 0:
             raise TimeoutError
         return resources.count_tokens(text)
 

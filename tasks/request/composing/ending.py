@@ -35,7 +35,7 @@ SWEEPER = FinishPolicy("sweeper", 0.03, has_models=False)
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    left_ms: float
+    remaining_ms: float
     """Until the request's deadline, at `begun_s`."""
     finish_reserve_ms: float
     """Of the plan."""
@@ -52,8 +52,8 @@ class Ending:
 
     def deadline(self, share: float = 1.0) -> Deadline:
         """The end of a call of stores that may take this share of the time that is left now."""
-        left_s = (self.left_ms - self.finish_reserve_ms / 2) / 1000 - self.spent_s
-        return Deadline(min(left_s, self.policy.texts_limit_s) * share, "the store")
+        remaining_s = (self.remaining_ms - self.finish_reserve_ms / 2) / 1000 - self.spent_s
+        return Deadline(min(remaining_s, self.policy.texts_limit_s) * share, "the store")
 
 
 def failure_of(error: Exception, event: str, **context: Any) -> StageFailure:

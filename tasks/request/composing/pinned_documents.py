@@ -68,16 +68,16 @@ def _listed(
 ) -> PinLookup:
     """The documents of `ids` that the store has and the filters of the request allow."""
     for name in dict.fromkeys(branch.store for branch in answers.plan.branches):
-        if (left_s := deadline.left_s) <= 0:
+        if (remaining_s := deadline.remaining_s) <= 0:
             raise StoreTimeout("no time left to look for them")
         if isinstance(store := resources.store(name), Lists):
             with suppress(NotConfigured):  # Weaviate without texts
-                return PinLookup(name, _documents(store, answers.request, ids, left_s))
+                return PinLookup(name, _documents(store, answers.request, ids, remaining_s))
     return PinLookup()
 
 
-def _documents(store: Lists, request: Request, ids: Sequence[str], left_s: float) -> dict[str, Hit]:
-    search = Search(len(ids), meant_filters(request), request.exclude_ids, left_s, only_ids=ids)
+def _documents(store: Lists, request: Request, ids: Sequence[str], remaining_s: float) -> dict[str, Hit]:
+    search = Search(len(ids), meant_filters(request), request.exclude_ids, remaining_s, only_ids=ids)
     ranking = store.list_documents(request.namespace, search, order_by="published_at", descending=True)
     wanted = set(ids)  # a store of another package may know no `only_ids`
     return {hit.document_id: hit for hit in ranking.hits if hit.document_id in wanted}

@@ -34,16 +34,16 @@ AFTERWARDS_S = 0.03
 reserve is over, the sweeper takes the request."""
 
 
-def time_for_it_s(request: Request, plan: Plan, left_ms: float, spent_s: float) -> float:
+def time_for_it_s(request: Request, plan: Plan, remaining_ms: float, spent_s: float) -> float:
     """Seconds that a rerank may take, `spent_s` after the join: its budget, or less where the end needs the time."""
     budget_s = plan.rerank.budget_ms / 1000 if plan.rerank is not None else 0.0
-    left_ms = min(left_ms - plan.finish_reserve_ms, plan.fusion_reserve_ms)
+    remaining_ms = min(remaining_ms - plan.finish_reserve_ms, plan.fusion_reserve_ms)
     afterwards_s = AFTERWARDS_S + further_questions_ms(request) / 2 / 1000
-    return min(budget_s, left_ms / 1000 - spent_s - afterwards_s)
+    return min(budget_s, remaining_ms / 1000 - spent_s - afterwards_s)
 
 
 def _limit_s(answers: BranchAnswers, ending: Ending) -> float:
-    return time_for_it_s(answers.request, answers.plan, ending.left_ms, ending.spent_s)
+    return time_for_it_s(answers.request, answers.plan, ending.remaining_ms, ending.spent_s)
 
 
 def readable_candidates(

@@ -57,9 +57,9 @@ def complete(
     failure: StageFailure | None = None
     for alike in _by_call(gaps):
         try:
-            if (left_s := deadline.left_s) <= 0:
+            if (remaining_s := deadline.remaining_s) <= 0:
                 raise TimeoutError("no time left to score what only other branches found")
-            _score(resources, answers.plan.namespace, alike, left_s)
+            _score(resources, answers.plan.namespace, alike, remaining_s)
         except Exception as error:
             failure = failure or failure_of(error, "no scores", store=alike[0].branch.store)
     by_question: list[dict[str, Mapping[str, float]]] = [{} for _ in answers.plan.searched]
@@ -91,11 +91,11 @@ def _by_call(gaps: Sequence[_Gap]) -> list[list[_Gap]]:
     return list(groups.values())
 
 
-def _score(resources: Resources, namespace: str, alike: Sequence[_Gap], left_s: float) -> None:
-    store = resources.serving(alike[0].branch.store, namespace, left_s)
+def _score(resources: Resources, namespace: str, alike: Sequence[_Gap], remaining_s: float) -> None:
+    store = resources.serving(alike[0].branch.store, namespace, remaining_s)
     if not alike[0].inputs.texts:
         ids = list(dict.fromkeys(id_ for gap in alike for id_ in gap.passage_ids))
-        vectors = store.vectors(namespace, ids, timeout_s=left_s)
+        vectors = store.vectors(namespace, ids, timeout_s=remaining_s)
         for gap in alike:
             gap.scores.update(_cosines(gap, vectors))
     elif isinstance(store, ScoresText):
@@ -104,7 +104,7 @@ def _score(resources: Resources, namespace: str, alike: Sequence[_Gap], left_s: 
             namespace,
             [text for _, text, _ in texts],
             [gap.passage_ids for gap, _, _ in texts],
-            timeout_s=left_s,
+            timeout_s=remaining_s,
         )
         for (gap, _, factor), scores in zip(texts, scored, strict=True):
             for id_ in scores.keys() & gap.passage_ids:

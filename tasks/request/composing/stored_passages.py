@@ -53,10 +53,10 @@ def texts_of(
     """
     failures: list[StageFailure] = []
     for name in _holders(resources, store):
-        if (left_s := deadline.left_s) <= 0:
+        if (remaining_s := deadline.remaining_s) <= 0:
             break
         try:
-            return resources.store(name).texts(namespace, passage_ids, timeout_s=left_s)
+            return resources.store(name).texts(namespace, passage_ids, timeout_s=remaining_s)
         except TimeoutError:
             break
         except Exception as error:
@@ -84,9 +84,9 @@ def fetch_vectors(
         if not (missing := [id_ for id_ in passage_ids if id_ not in vectors]):
             break
         try:
-            if (left_s := deadline.left_s) <= 0:
+            if (remaining_s := deadline.remaining_s) <= 0:
                 raise StoreTimeout("no time left to read vectors")
-            read = resources.store(store).vectors(plan.namespace, missing, timeout_s=left_s)
+            read = resources.store(store).vectors(plan.namespace, missing, timeout_s=remaining_s)
             _check([*vectors.values(), *read.values()])
             vectors |= read
         except TimeoutError as error:

@@ -21,7 +21,7 @@ def raises(part):
     raise RuntimeError("the disk is on fire")
 
 def hangs(part):
-    while part.left_s > 0.002 and part.resources.redis.exists(entry_key(part.request.request_id)):
+    while part.remaining_s > 0.002 and part.resources.redis.exists(entry_key(part.request.request_id)):
         time.sleep(0.02)
     time.sleep(0.2)
     return []

@@ -34,11 +34,11 @@ def test_an_id_is_accepted_once(stepped: SteppedLedger) -> None:
     assert (again.accepted_at_ms, again.deadline_ms) == (first.accepted_at_ms, first.deadline_ms)
 
 
-@pytest.mark.parametrize(("left_s", "ends_after_ms"), [(7.5, 7_500), (0.01, 50), (-3, 50)])
+@pytest.mark.parametrize(("within_s", "ends_after_ms"), [(7.5, 7_500), (0.01, 50), (-3, 50)])
 def test_a_late_callers_request_ends_within_the_time_it_has_left(
-    script: Script, left_s: float, ends_after_ms: int
+    script: Script, within_s: float, ends_after_ms: int
 ) -> None:
-    script >> accept(within_s=left_s) << "new"
+    script >> accept(within_s=within_s) << "new"
     assert script.entry().deadline_ms - script.entry().accepted_at_ms == ends_after_ms
 
 

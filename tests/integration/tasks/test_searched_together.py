@@ -39,9 +39,9 @@ def question(text: str, **options: Any) -> Request:
     return make_request(text, **{"namespace": NAMESPACE, **options})
 
 
-def started(here: OneProcess, request: Request, *, left_ms: int = 20_000) -> Started:
+def started(here: OneProcess, request: Request, *, remaining_ms: int = 20_000) -> Started:
     plan = resolve(request, here.resources.pipeline, accepted_at=NOW, generation=1, models={})
-    return Started(left_ms, request.model_dump_json().encode(), plan.to_json(), 5, 1)
+    return Started(remaining_ms, request.model_dump_json().encode(), plan.to_json(), 5, 1)
 
 
 def forget_vectors(here: OneProcess) -> None:
@@ -163,8 +163,8 @@ def test_a_part_after_its_limit_leaves_the_batch_and_one_with_little_time_left_i
     here: OneProcess, searches: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch, "HURRIED_S", 30)
-    left_ms = {"bread": 60_000, "deposit": -3, "repairs": 20_000, "ERR-4711": 60_000}
-    parts = [("bm25", started(here, question(text), left_ms=ms)) for text, ms in left_ms.items()]
+    remaining_ms = {"bread": 60_000, "deposit": -3, "repairs": 20_000, "ERR-4711": 60_000}
+    parts = [("bm25", started(here, question(text), remaining_ms=ms)) for text, ms in remaining_ms.items()]
     branch_results = answered(here, parts)
     assert [branch_result.reason for branch_result in branch_results] == [None, "late", None, None]
     assert searches == [["repairs"], ["bread", "ERR-4711"]]

@@ -128,7 +128,7 @@ def plan(
 def start(script: Script, branch: str, of: str = IT) -> int | None:
     """The milliseconds that the branch has; None if nobody waits for it."""
     started = script.ledger.start(of, branch)
-    return started.left_ms if started else None
+    return started.remaining_ms if started else None
 
 
 @_step

@@ -17,9 +17,9 @@ from tests.support.servers.redis_server import RedisServer
 
 
 def shortened(limit: TimeLimit, timeout_s: float | None = None) -> float:
-    left_s = limit.shorten(timeout_s)
-    assert left_s is not None
-    return left_s
+    remaining_s = limit.shorten(timeout_s)
+    assert remaining_s is not None
+    return remaining_s
 
 
 def test_within_a_limit_the_smallest_of_timeout_and_times_left_applies_to_one_thread() -> None:

@@ -27,12 +27,12 @@ class Store:
         return self.answer
 
 
-def texts(stores: Mapping[str, Store], store: str, *, left_s: float = 5) -> dict[str, PassageText]:
+def texts(stores: Mapping[str, Store], store: str, *, remaining_s: float = 5) -> dict[str, PassageText]:
     resources: Any = SimpleNamespace(
         written_stores=list(stores),
         store=stores.__getitem__,
     )
-    return texts_of(resources, store, "default", ["a#0"], Deadline(left_s, "the store"))
+    return texts_of(resources, store, "default", ["a#0"], Deadline(remaining_s, "the store"))
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,5 @@ def test_a_failure_is_named_and_no_store_is_asked_when_the_time_is_over() -> Non
     with pytest.raises(StoreUnavailable, match="away"):
         texts(stores, "own")
     with pytest.raises(TimeoutError):
-        texts({"own": foreign}, "own", left_s=0)
+        texts({"own": foreign}, "own", remaining_s=0)
     assert foreign.asked == 1

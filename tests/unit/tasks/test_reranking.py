@@ -83,8 +83,8 @@ def reranked(
     """`limit_s` is left for the reranker: 60 ms more are kept for the end, and 30 ms for the snippets."""
     rerank = rerank.model_copy(update={"budget_ms": round(max(0.0, limit_s) * 1_000)})
     timed = of_plan.model_copy(update={"rerank": rerank, "fusion_reserve_ms": 60_000})
-    answers, left_ms = BranchAnswers(REQUEST, timed), limit_s * 1_000 + 90
-    ending, pages = Ending(left_ms + 10, timed.finish_reserve_ms), Pages(FUSED, known=texts)
+    answers, remaining_ms = BranchAnswers(REQUEST, timed), limit_s * 1_000 + 90
+    ending, pages = Ending(remaining_ms + 10, timed.finish_reserve_ms), Pages(FUSED, known=texts)
     readable = readable_candidates(resources, answers, pages, ending)
     return result_of(rerank_pages(resources, answers, pages, ending, readable, **options))
 
@@ -147,7 +147,7 @@ def test_a_question_without_hits_needs_no_rerank(missing: Resources) -> None:
 
 
 @pytest.mark.parametrize(
-    ("left_ms", "spent_s", "questions", "expected_s"),
+    ("remaining_ms", "spent_s", "questions", "expected_s"),
     [
         (2_000, 0.0, 1, 0.4),  # the budget
         # The sweeper takes over 560 ms after the join; 200 are spent, 30 are for the end.
@@ -159,10 +159,10 @@ def test_a_question_without_hits_needs_no_rerank(missing: Resources) -> None:
     ],
 )
 def test_the_time_for_a_rerank_is_its_budget_or_the_time_left_before_the_end(
-    left_ms: int, spent_s: float, questions: int, expected_s: float
+    remaining_ms: int, spent_s: float, questions: int, expected_s: float
 ) -> None:
     request = make_request(["a question"] * questions, top_k=3)
-    given_s = time_for_it_s(request, PLAN, left_ms, spent_s)
+    given_s = time_for_it_s(request, PLAN, remaining_ms, spent_s)
     assert given_s == pytest.approx(expected_s)
 
 

@@ -16,7 +16,7 @@ class Worker:
     def __init__(self, *messages: str) -> None:
         self.now_s = 0.0
         self.queue = deque(messages)
-        self.left_s = {message: float(message.split()[2]) for message in messages}
+        self.remaining_s = {message: float(message.split()[2]) for message in messages}
         self.ended: list[str] = []
         self.passed = 0
         self.turns = Turns(self.turn_s, clock=lambda: self.now_s)
@@ -29,7 +29,7 @@ class Worker:
 
     def add(self, message: str) -> None:
         self.queue.append(message)
-        self.left_s[message] = float(message.split()[2])
+        self.remaining_s[message] = float(message.split()[2])
 
     def step(self) -> None:
         """Take one message, and work on it until it ends or its turn is over; its work has steps of .1 s."""
@@ -43,10 +43,10 @@ class Worker:
             return
         try:
             with self.turns.working(namespace, message):
-                while self.left_s[message] > 0.01:
+                while self.remaining_s[message] > 0.01:
                     self.now_s += 0.1
-                    self.left_s[message] -= 0.1
-                    if self.left_s[message] > 0.01 and self.turns.is_over(namespace):
+                    self.remaining_s[message] -= 0.1
+                    if self.remaining_s[message] > 0.01 and self.turns.is_over(namespace):
                         raise TurnOver
                 self.ended.append(message)
         except TurnOver:

@@ -30,7 +30,7 @@ class Ticks(Deadline):
         self.looks = looks
 
     @property
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         self.looks -= 1
         return float(self.looks)
 
