@@ -10,8 +10,8 @@ from typing import Any
 from chorale_client.errors import (
     ChoraleError,
     InvalidRequest,
-    NoRoom,
     NotEnded,
+    QueueFull,
     RequestIdConflict,
     ServiceUnavailable,
     UnknownRequest,
@@ -115,7 +115,7 @@ def not_found() -> Problem:
 
 
 CODES: Mapping[type[Exception], str] = {
-    NoRoom: "no_room",
+    QueueFull: "no_room",
     ServiceUnavailable: "unavailable",
     RequestIdConflict: "key_reused",
     InvalidRequest: "invalid",

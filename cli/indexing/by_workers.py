@@ -9,7 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from chorale_client.documents import write_document
-from chorale_client.errors import NoRoom
+from chorale_client.errors import QueueFull
 from chorale_client.wire_names import QUEUE_INDEX
 
 from cli.indexing.sent_messages import Outcome, SentMessages, index_queue
@@ -106,7 +106,7 @@ class _Sending:
         while True:
             try:
                 return self._sent.add(send(), size_bytes)
-            except NoRoom as refused:
+            except QueueFull as refused:
                 if len(self._sent):
                     self.wait_for(len(self._sent) - 1)
                 elif refused.waiting and index_queue(self._installation).trouble is None:

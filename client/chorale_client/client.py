@@ -24,7 +24,7 @@ from chorale_client.connections.tls import share_context
 from chorale_client.connections.urls import BROKER_VARIABLE, address_of
 from chorale_client.default_timeout import DefaultTimes
 from chorale_client.documents import WrittenDocument, checked_list, write_documents
-from chorale_client.errors import InvalidRequest, NoRoom, ServiceUnavailable, UnknownRequest
+from chorale_client.errors import InvalidRequest, QueueFull, ServiceUnavailable, UnknownRequest
 from chorale_client.events import Event, OnEvent, Progress
 from chorale_client.index_tickets import (
     Indexed,
@@ -277,7 +277,7 @@ class Chorale:
         yet.  With a `tenant`, the ticket begins with `t.<tenant>.`
 
         Raises InvalidRequest; ServiceUnavailable: hand the documents in again, which does no harm if the broker took
-        them; and its subclass NoRoom: too many documents wait for the index workers.
+        them; and its subclass QueueFull: too many documents wait for the index workers.
         """
         written = write_documents(documents)
         for number, document in enumerate(written, start=1):
@@ -289,14 +289,14 @@ class Chorale:
     def delete(self, namespace: str, ids: Sequence[str], *, tenant: str | None = None) -> str:
         """Delete documents from every store.  Returns a ticket for `wait_visible`.
 
-        Raises InvalidRequest, ServiceUnavailable, NoRoom.
+        Raises InvalidRequest, ServiceUnavailable, QueueFull.
         """
         return self._hand_in(TASK_DELETE, namespace, tenant, ids=checked_list("ids", ids, most=MAX_DELETED))
 
     def delete_namespace(self, namespace: str, *, tenant: str | None = None) -> str:
         """Delete a namespace with everything in it.  Returns a ticket for `wait_visible`.
 
-        Raises InvalidRequest, ServiceUnavailable, NoRoom.
+        Raises InvalidRequest, ServiceUnavailable, QueueFull.
         """
         return self._hand_in(TASK_DELETE, namespace, tenant, whole_namespace=True)
 
@@ -341,7 +341,7 @@ class Chorale:
 
         try:
             self.publisher.hand_in(task, ticket, work)
-        except NoRoom:
+        except QueueFull:
             forget_message(self._redis, namespace, ticket)
             raise
         except (TypeError, ValueError) as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from redis import Redis
 
-from chorale_client.errors import InvalidRequest, NoRoom
+from chorale_client.errors import InvalidRequest, QueueFull
 from chorale_client.limits import MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES
 from chorale_client.scripts import Scripts
 
@@ -80,6 +80,6 @@ def checked_list(name: str, values: Any, *, most: int) -> list[Any]:
 
 
 def check_memory(client: Redis, queue: str, size: int, *, of: str, whom: str) -> None:
-    """Raises NoRoom if Redis has no room for so many bytes more; RedisError."""
-    if usage := Scripts(client).run("room", keys=[queue], args=[size]):
-        raise NoRoom(*usage, of=of, whom=whom)
+    """Raises QueueFull if Redis has no room for so many bytes more; RedisError."""
+    if usage := Scripts(client).run("check_memory", keys=[queue], args=[size]):
+        raise QueueFull(*usage, of=of, whom=whom)

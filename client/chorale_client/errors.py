@@ -99,7 +99,7 @@ class ServiceUnavailable(ChoraleError):
         self.accepted = accepted
 
 
-class NoRoom(ServiceUnavailable):
+class QueueFull(ServiceUnavailable):
     """Documents, or the lines of a job, were refused: Redis reserves the rest of its memory for requests."""
 
     def __init__(self, percent: int, waiting: int, *, of: str, whom: str) -> None:

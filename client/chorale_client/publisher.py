@@ -59,7 +59,7 @@ class Publisher:
         """Send work to the index workers and return when the broker has it.  The ticket is the task's id; `documents` of the
         work are a list of WrittenDocument.
 
-        Raises NoRoom if the documents would fill a Redis broker (RabbitMQ limits itself); TypeError, ValueError for
+        Raises QueueFull if the documents would fill a Redis broker (RabbitMQ limits itself); TypeError, ValueError for
         work that is no JSON; KombuError, RedisError, OSError.
         """
         message = self._app.amqp.create_task_message(ticket, task, **WITHOUT_ARGUMENTS)

@@ -17,8 +17,8 @@ from chorale_client.documents import check_memory
 from chorale_client.errors import (
     ChoraleError,
     InvalidJob,
-    NoRoom,
     NoSuchJob,
+    QueueFull,
     ServiceUnavailable,
     WrongJobState,
 )
@@ -57,7 +57,7 @@ class ServiceCall:
 
     @redis_errors_translated()
     def result(self, *, for_s: float | None = None) -> Any:
-        """Raises NoSuchJob, WrongJobState, InvalidJob; NoRoom and ServiceUnavailable after `for_s` seconds, by default REPLY_S."""
+        """Raises NoSuchJob, WrongJobState, InvalidJob; QueueFull and ServiceUnavailable after `for_s` seconds, by default REPLY_S."""
         ends_at_s = time.monotonic() + (REPLY_S if for_s is None else for_s)
         while True:
             self._send_if_due()
@@ -84,7 +84,7 @@ class ServiceCall:
                 trip.pexpire(JOB_COMMANDS, round(2 * AGAIN_S * 1000))
                 trip.execute()
             self._again_at_s = time.monotonic() + AGAIN_S
-        except NoRoom as error:
+        except QueueFull as error:
             self._failure = error
         except TRANSIENT as error:
             self._failure = ServiceUnavailable(f"Redis does not answer: {error}")

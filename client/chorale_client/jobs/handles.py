@@ -56,7 +56,7 @@ class Jobs:
         the format `form`, by default JSON lines; the format of a file is that of its name.  `options` are those of a
         request, for all lines.  With `on_error="skip"` a wrong line stays in the job with the status `refused`.
 
-        Raises InvalidJob, with the numbers of the wrong lines, and NoRoom.  Whatever is raised has the job's id as a note
+        Raises InvalidJob, with the numbers of the wrong lines, and QueueFull.  Whatever is raised has the job's id as a note
         (`__notes__`), if the job was created.
         """
         try:

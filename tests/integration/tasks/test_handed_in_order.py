@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 import redis
 from chorale_client import Chorale
-from chorale_client.errors import NoRoom, ServiceUnavailable
+from chorale_client.errors import QueueFull, ServiceUnavailable
 from chorale_client.index_tickets import KEPT_S, NOT_DONE_FOR_S, next_stamp, stamp_of_message
 from chorale_client.keys import HANDED_IN, INDEXED, NOT_DONE, WRITTEN
 from chorale_client.publisher import Publisher
@@ -113,13 +113,13 @@ def test_documents_are_refused_before_they_fill_the_redis_of_the_requests() -> N
             for number in range(100):
                 client.upsert("docs", [TEA | {"text": f"{number:06}" * 20_000}])
 
-        with pytest.raises(NoRoom, match=r"^Redis has no room for these documents: ") as refused:
+        with pytest.raises(QueueFull, match=r"^Redis has no room for these documents: ") as refused:
             hand_in_all()
         waiting = redis_client.llen(QUEUE)
         assert 10 < waiting == refused.value.waiting < 40
         assert f"and {waiting} messages wait for the index workers" in str(refused.value)
         assert redis_client.info("memory")["used_memory"] < 0.75 * 8 * 1024 * 1024
-        with pytest.raises(NoRoom):
+        with pytest.raises(QueueFull):
             client.upsert("docs", [TEA | {"text": "x" * 3_000_000}])
         assert redis_client.zcard(NOT_DONE + "docs") == waiting, "what was not taken is not waited for"
         redis_client.delete(QUEUE)

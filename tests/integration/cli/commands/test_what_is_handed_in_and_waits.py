@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chorale_client import NoRoom
+from chorale_client import QueueFull
 from chorale_client.keys import HEARTBEAT
 
 from tests.support.command_line import Run, command
@@ -92,7 +92,7 @@ def test_who_indexes_by_workers_waits_for_room(pipeline: RunningPipeline, tmp_pa
             # The heartbeat of a worker that hangs for longer would expire, and nobody would wait for that worker.
             redis.persist(HEARTBEAT + WORKER)
             # Nothing to index in them: they only wait.
-            with suppress(NoRoom):
+            with suppress(QueueFull):
                 while True:
                     client.upsert("full", [{"id": "", "text": "x" * 100_000}])
             with subprocess.Popen(**index, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:

@@ -15,9 +15,9 @@ import pytest
 from chorale_client import (
     Chorale,
     InvalidJob,
-    NoRoom,
     NoSuchJob,
     NotEnded,
+    QueueFull,
     ServiceUnavailable,
     WrongJobState,
     service_calls,
@@ -310,7 +310,7 @@ def test_lines_do_not_fill_redis(own_redis_server: RedisServer, monkeypatch: pyt
         sent = service_calls.ServiceCall(
             redis, "add", socket_timeout_s=2, job_id="job", first=0, segments=["x" * 256_000]
         )
-        with pytest.raises(NoRoom, match="no room for these lines of a job"):
+        with pytest.raises(QueueFull, match="no room for these lines of a job"):
             sent.result(for_s=0.2)
 
 
