@@ -193,7 +193,7 @@ def _consuming(queues: Sequence[str]) -> Grant:
 
 def _asking(*also_read: str) -> tuple[Grant, ...]:
     """The grants that `chorale_client` needs to send requests."""
-    read = (keys.OVERLOAD, keys.TIMEOUTS, keys.OUTBOX_LIMIT, *also_read)
+    read = (keys.OVERLOAD, keys.TIMEOUTS, keys.OUTBOX_LIMIT, keys.SERVED + "*", *also_read)
     return (
         Grant(
             (*_REQUESTS, *(f"%R~{key}" for key in read)),

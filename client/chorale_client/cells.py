@@ -1,6 +1,7 @@
 """Several cells as one service: each is a Redis with workers and a sweeper of its own, and all search the same documents.
 
-A cell that cannot be reached costs the requests that it has accepted.  New requests go to the other cells.
+A cell that cannot be reached costs the requests that it has accepted.  New requests go to the other cells, and so they do if all
+workers of a cell are lost.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from math import inf
-from typing import Generic, TypeVar, Unpack
+from typing import Generic, NamedTuple, TypeVar, Unpack
 
 from chorale_client.answer import Answer
 from chorale_client.client import Chorale, Handle
@@ -27,7 +28,21 @@ T = TypeVar("T")
 Client = TypeVar("Client")
 
 AVOIDED_FOR_S = 2.0
-"""New requests avoid a cell for this time after it could not be reached."""
+"""New requests avoid a cell for this time after it could not be reached, or had no workers."""
+WORKERS_KNOWN_FOR_S = 1.0
+"""A client asks the Redis of a cell so often whether the cell has workers."""
+
+
+class Attempt(NamedTuple, Generic[Client]):
+    """What one cell gets of a request."""
+
+    name: str
+    client: Client
+    request: Request
+    """The request as it is in this cell."""
+    context: AbstractContextManager[None]
+    needs_workers: bool
+    """Whether the cell is to be left out if it has no workers: nobody has asked for a while, and another cell follows."""
 
 
 class Placement(Generic[Client]):
@@ -46,6 +61,7 @@ class Placement(Generic[Client]):
                 )
         self._cells = dict(cells)
         self._avoided_until_s: dict[str, float] = {}
+        self._has_workers_until_s: dict[str, float] = {}
 
     def of(self, request_id: str) -> Client:
         """The client of the cell that has this request: `cells.of(id).answer(id)`.  Raises UnknownRequest."""
@@ -69,9 +85,8 @@ class Placement(Generic[Client]):
         for name in names:
             yield name, self._cells[name], self._attempt(name, inf if name != names[-1] else -inf)
 
-    def _attempts(self, request: Request) -> Iterator[tuple[Client, Request, AbstractContextManager[None]]]:
-        """Each cell that may get the request: its client, the request as it is in this cell, and the context of the attempt.  After an
-        attempt without a result comes the next cell."""
+    def _attempts(self, request: Request) -> Iterator[Attempt[Client]]:
+        """Each cell that may get the request.  After an attempt without a result comes the next cell."""
         begun_s, names = time.monotonic(), self._order(request)
         # Without a `timeout_s` each cell has a default of its own.
         limit_s = request.timeout_s if "timeout_s" in request.model_fields_set else inf
@@ -81,7 +96,15 @@ class Placement(Generic[Client]):
                 {"timeout_s": max(remaining_s, SHORTEST_S)} if name != names[0] and remaining_s < inf else {}
             )
             next_cell_until_s = begun_s + limit_s if name != names[-1] else -inf
-            yield self._cells[name], _named(request, name, **rest), self._attempt(name, next_cell_until_s)
+            needs_workers = name != names[-1] and self._has_workers_until_s.get(name, 0) <= time.monotonic()
+            context = self._attempt(name, next_cell_until_s)
+            yield Attempt(name, self._cells[name], _named(request, name, **rest), context, needs_workers)
+
+    def _require_workers(self, name: str, *, has_workers: bool) -> None:
+        """Raises ServiceUnavailable if the cell has no workers.  The last cell gets a request all the same, since its workers may start."""
+        if not has_workers:
+            raise ServiceUnavailable(f"the cell {name} has no workers")
+        self._has_workers_until_s[name] = time.monotonic() + WORKERS_KNOWN_FOR_S
 
     @contextmanager
     def _attempt(self, name: str, next_cell_until_s: float) -> Iterator[None]:
@@ -147,8 +170,10 @@ class Cells(Placement[Chorale]):
 
     def _at_the_first(self, request: Request, do: Callable[[Chorale, Request], T]) -> T:
         """What the first cell that can be reached does with the request."""
-        for cell, named, attempt in self._attempts(request):
+        for name, cell, named, attempt, needs_workers in self._attempts(request):
             with attempt:
+                if needs_workers:
+                    self._require_workers(name, has_workers=cell.has_workers())
                 return do(cell, named)
         raise AssertionError("the last cell has answered or raised")
 

@@ -35,7 +35,7 @@ from chorale_client.index_tickets import (
     stamp_of_message,
 )
 from chorale_client.keys import result_key
-from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, check_replicas, end_of
+from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, check_replicas, end_of, has_workers
 from chorale_client.limits import MAX_DELETED
 from chorale_client.request import Request, check_namespace
 from chorale_client.request_factory import Questions, RequestOptions, make_request
@@ -351,6 +351,11 @@ class Chorale:
             doubt_message(self._redis, namespace, ticket)
             raise ServiceUnavailable(f"the broker has not taken the documents: {error}") from error
         return ticket
+
+    def has_workers(self) -> bool:
+        """Whether a worker that fuses rankings was alive within the last ten seconds.  Raises ServiceUnavailable."""
+        with self._limit.until(time.monotonic() + self._patience_s), redis_errors_translated():
+            return self._ledger.run_exchange(has_workers())
 
     def _with_default_timeout(self, request: Request) -> Request:
         with self._limit.until(time.monotonic() + LOOKUP_S):

@@ -42,7 +42,8 @@
 |                              |            | was not done, by when they were handed in (µs); expires        |
 | chorale:cache:<key>          | string     | answers of single questions, and hypotheses                    |
 | chorale:heartbeat:<worker>   | string     | a worker's sign of life (JSON); expires                        |
-| chorale:served:chorale.bulk  | string     | some worker answers bulk jobs and costly requests; expires     |
+| chorale:served:<queue>       | string     | some worker answers bulk jobs and costly requests              |
+|                              |            | (`chorale.bulk`), or fuses (`chorale.fusion`); expires         |
 | chorale:sweeper              | string     | which sweeper acts at present; expires (`sweeper_lease_ms`)    |
 | chorale:feeder               | string     | which feeder sends the segments of bulk jobs; expires          |
 | chorale:job:commands         | list       | what callers ask of bulk jobs, until a sweeper process does it |

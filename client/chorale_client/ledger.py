@@ -13,17 +13,17 @@ from typing import Any, TypeVar, cast
 from pydantic_core import from_json
 from redis import Redis
 from redis.client import PubSub
-from redis.exceptions import TimeoutError
+from redis.exceptions import ResponseError, TimeoutError
 
 from chorale_client.connections import idle
 from chorale_client.errors import NotEnded, RequestIdConflict, ServiceUnavailable, UnknownRequest, safe_repr
-from chorale_client.keys import OUTBOX, OVERLOAD, WAKEUPS, entry_key, result_key
+from chorale_client.keys import OUTBOX, OVERLOAD, SERVED, WAKEUPS, entry_key, result_key
 from chorale_client.request import Request
 from chorale_client.request_factory import request_json
 from chorale_client.sans_io import Exchange, RoundTrip, Script, result_document, run_exchange
 from chorale_client.scripts import PRELUDE, Scripts
 from chorale_client.terminal_answers import not_ended_body, refused_body, unaudited_body
-from chorale_client.wire_names import QUEUE_RETRIEVE, STARTED_RESULT, Status
+from chorale_client.wire_names import QUEUE_FUSION, QUEUE_RETRIEVE, STARTED_RESULT, Status
 
 T = TypeVar("T")
 
@@ -136,6 +136,15 @@ def _accepted(request_id: str, mark: str, answer: Sequence[bytes]) -> Accepted:
 def _has_ended_as(mark: str, answer: Sequence[bytes]) -> bool:
     """Whether the script found the end of a request with this fingerprint."""
     return answer[0] == b"ended" and result_document(answer[1]).get("fingerprint") == mark
+
+
+def has_workers() -> Exchange[bool]:
+    """Whether a worker that fuses rankings was alive within the last ten seconds."""
+    try:
+        (served,) = yield [("EXISTS", SERVED + QUEUE_FUSION)]
+    except ResponseError:
+        return True  # this login may not read it
+    return bool(served)
 
 
 def result(request_id: str) -> Exchange[bytes | None]:

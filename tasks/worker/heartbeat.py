@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from celery import signals
 from chorale_client.keys import HEARTBEAT, SERVED
-from chorale_client.wire_names import QUEUE_BULK, WIRE_VERSION
+from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION, WIRE_VERSION
 from redis import Redis
 from redis.exceptions import RedisError
 
@@ -105,8 +105,8 @@ class Heartbeat(Duty):
         }
         self._client.set(self._key, json.dumps(sign), ex=KEPT_S)
         self._keep()
-        if self.ready and QUEUE_BULK in self._queues:
-            self._client.set(SERVED + QUEUE_BULK, 1, ex=KEPT_S)
+        for queue in {QUEUE_BULK, QUEUE_FUSION}.intersection(self._queues) if self.ready else ():
+            self._client.set(SERVED + queue, 1, ex=KEPT_S)
         if busy_s > EVERY_S:
             self.while_busy()
 

@@ -151,6 +151,24 @@ def test_a_lost_cell_costs_the_requests_that_it_has_accepted_and_no_new_one(
     until(lambda: {cell_of(cells.send(question)) for question in QUESTIONS} == {"a", "b"}, 60)
 
 
+def test_a_cell_whose_workers_are_lost_gets_no_new_request(
+    cells: Cells, pipelines: dict[str, RunningPipeline]
+) -> None:
+    def cells_of_new_requests() -> set[str]:
+        return {cell_of(cells.send(question, timeout_s=5)) for question in QUESTIONS}
+
+    lost = pipelines["b"]
+    assert cells_of_new_requests() == {"a", "b"}
+    lost.kill(WORKER)
+    until(lambda: cells_of_new_requests() == {"a"}, 60)
+    for question in QUESTIONS:
+        answer = cells.retrieve(question, timeout_s=30, cache="bypass")
+        assert (answer.status, cell_of(answer.request_id)) == ("complete", "a")
+
+    lost.start(WORKER)
+    until(lambda: cells_of_new_requests() == {"a", "b"}, 60)
+
+
 @pytest.fixture(scope="module")
 def http(pipelines: dict[str, RunningPipeline]) -> Iterator[httpx.Client]:
     """A caller of an HTTP API that has no Redis of its own beside the cells."""

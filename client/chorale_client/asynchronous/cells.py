@@ -55,7 +55,9 @@ class AsyncCells(Placement[AsyncChorale]):
         return await self._cells[self._order(request)[0]].with_default_timeout(request)
 
     async def _at_the_first(self, request: Request, do: Callable[[AsyncChorale, Request], Awaitable[T]]) -> T:
-        for cell, named, attempt in self._attempts(request):
+        for name, cell, named, attempt, needs_workers in self._attempts(request):
             with attempt:
+                if needs_workers:
+                    self._require_workers(name, has_workers=await cell.has_workers())
                 return await do(cell, named)
         raise AssertionError("the last cell has answered or raised")

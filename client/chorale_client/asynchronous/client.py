@@ -304,6 +304,10 @@ class AsyncChorale:
         async with until(math.inf):
             return await self._commands.run_exchange(steps)
 
+    async def has_workers(self) -> bool:
+        """As `Chorale.has_workers`."""
+        return await self._run_exchange(ledger.has_workers())
+
     async def with_default_timeout(self, request: Request) -> Request:
         """The request with its configuration's own time limit, if it has none of its own."""
         if not self._default_times.needs_redis(request):

@@ -25,8 +25,9 @@ LIMIT_S = 5
 class Cell:
     """A client that raises this error, or keeps the requests that it gets."""
 
-    def __init__(self, error: ServiceUnavailable | None = None) -> None:
+    def __init__(self, error: ServiceUnavailable | None = None, *, workers: bool = True) -> None:
         self.error = error
+        self.workers = workers
         self.requests: list[Request] = []
 
     def __call__(self, request: Request) -> str:
@@ -34,6 +35,19 @@ class Cell:
         if self.error is not None:
             raise self.error
         return request.request_id
+
+    def has_workers(self) -> bool:
+        return self.workers
+
+
+class AsyncCell:
+    """The same for an event loop."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+
+    async def has_workers(self) -> bool:
+        return self.cell.has_workers()
 
 
 Retrieve: TypeAlias = Callable[..., Any]
@@ -43,8 +57,8 @@ Retrieve: TypeAlias = Callable[..., Any]
 def retrieve(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Retrieve:
     """Ask these cells by name, with or without an event loop."""
 
-    async def ask(cell: Cell, request: Request, **_: object) -> str:
-        return cell(request)
+    async def ask(client: AsyncCell, request: Request, **_: object) -> str:
+        return client.cell(request)
 
     monkeypatch.setattr(Chorale, "ask", lambda cell, request, **_: cell(request))
     monkeypatch.setattr(AsyncChorale, "ask", ask)
@@ -52,7 +66,8 @@ def retrieve(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     def retrieve(cells: Mapping[str, Cell], question: str, **options: Any) -> Any:
         if request.param == "Cells":
             return Cells(cast("Any", cells)).retrieve(question, **options)
-        return asyncio.run(AsyncCells(cast("Any", cells)).retrieve(question, **options))
+        clients: Any = {name: AsyncCell(cell) for name, cell in cells.items()}
+        return asyncio.run(AsyncCells(clients).retrieve(question, **options))
 
     return retrieve
 
@@ -88,6 +103,31 @@ def test_a_request_that_a_cell_has_accepted_goes_to_no_other_cell(retrieve: Retr
     with pytest.raises(ServiceUnavailable, match="lost"):
         retrieve({first: lost, second: other}, "bread")
     assert other.requests == []
+
+
+def test_a_cell_without_workers_gets_a_request_only_if_no_other_cell_has_some(retrieve: Retrieve) -> None:
+    first, second = first_and_second(retrieve, "bread")
+    idle, other = Cell(workers=False), Cell()
+    assert retrieve({first: idle, second: other}, "bread", request_id="r") == f"r.{second}"
+    assert idle.requests == []
+    # The request ends on time there, and its answer says what was missing.
+    assert retrieve({first: idle, second: Cell(workers=False)}, "bread", request_id="r") == f"r.{second}"
+
+
+def test_a_client_asks_once_a_second_whether_a_cell_has_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, calls = [0.0], list[float]()
+    monkeypatch.setattr("chorale_client.cells.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr(Chorale, "ask", lambda cell, request, **_: cell(request))
+
+    def has_workers(_: Cell) -> bool:
+        calls.append(now_s[0])
+        return True
+
+    monkeypatch.setattr(Cell, "has_workers", has_workers)
+    cells = Cells(cast("Any", {"a": Cell(), "b": Cell()}))
+    for now_s[0] in (0.0, 0.5, 0.9, 1.0, 1.5):
+        cells.retrieve("bread")
+    assert calls == [0.0, 1.0]
 
 
 def test_an_id_names_its_cell_after_a_dot(retrieve: Retrieve) -> None:
