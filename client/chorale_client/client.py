@@ -21,7 +21,7 @@ from chorale_client.connections.greeting import LOGIN_ALONE
 from chorale_client.connections.idle import keep_alive
 from chorale_client.connections.time_limit import TimeLimit, TwoAttempts, enforce
 from chorale_client.connections.tls import share_context
-from chorale_client.connections.urls import BROKER_VARIABLE, address_of
+from chorale_client.connections.urls import BROKER_VARIABLE, address_of, is_same_server
 from chorale_client.default_timeout import DefaultTimes
 from chorale_client.documents import WrittenDocument, checked_list, write_documents
 from chorale_client.errors import InvalidRequest, QueueFull, ServiceUnavailable, UnknownRequest
@@ -100,7 +100,7 @@ class Chorale:
         self._ledger = CallersLedger(self._redis, answer_ttl_s=answer_ttl_s)
         self._default_times = DefaultTimes()
         self._broker_url = broker_url or os.environ.get(BROKER_VARIABLE) or url
-        self._ledger_sends = self._broker_url == url
+        self._ledger_sends = is_same_server(self._broker_url, url)
         if not self._ledger_sends:
             _ = self.publisher  # it imports Celery now, not while a request waits
         self._local = threading.local()

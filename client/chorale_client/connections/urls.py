@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from redis.connection import ConnectionPool
+from redis.connection import ConnectionPool, parse_url
 from redis.exceptions import RedisError
 
 _OF_BROKERS = {"ssl_ca_certs": "ca_certs", "ssl_certfile": "certfile", "ssl_keyfile": "keyfile"}
@@ -111,6 +111,14 @@ def server_of(url: str) -> tuple[str | None, int, str]:
     """The server and the database of an address, whatever its login and options are."""
     parts = urlsplit(url)
     return parts.hostname, parts.port or 6379, parts.path.strip("/") or "0"
+
+
+def is_same_server(broker_url: str, redis_url: str) -> bool:
+    """Whether redis-py would connect to both alike, in whatever form they are written: the same server, database, login and options."""
+    if urlsplit(broker_url).scheme not in SCHEMES:
+        return False
+    first, second = ({"port": 6379, "db": 0, **parse_url(address_of(url))} for url in (broker_url, redis_url))
+    return first == second
 
 
 def celery_url(url: str) -> str:

@@ -8,7 +8,13 @@ from urllib.parse import quote
 
 import pytest
 from celery import Celery
-from chorale_client.connections.urls import address_of, broker_tls, celery_url, without_password
+from chorale_client.connections.urls import (
+    address_of,
+    broker_tls,
+    celery_url,
+    is_same_server,
+    without_password,
+)
 from redis.connection import parse_url
 
 
@@ -29,6 +35,25 @@ from redis.connection import parse_url
 )
 def test_celery_gets_the_address_in_its_own_format(redis_url: str, expected: str) -> None:
     assert celery_url(redis_url) == expected
+
+
+@pytest.mark.parametrize(
+    ("broker_url", "redis_url", "expected"),
+    [
+        ("redis://host", "redis://host:6379/0", True),
+        ("redis://me:p%40w@host/1", "redis://host?username=me&password=p%40w&db=1", True),
+        ("redis+socket:///run/redis.sock?virtual_host=1", "unix:///run/redis.sock?db=1", True),
+        ("rediss://host?ssl_cert_reqs=CERT_NONE", "rediss://host?ssl_cert_reqs=none", True),
+        ("redis://host/1", "redis://host/0", False),
+        ("redis://other@host/0", "redis://host/0", False),
+        ("rediss://host/0", "redis://host/0", False),
+        ("amqp://host", "redis://host", False),
+    ],
+)
+def test_a_broker_is_the_same_redis_however_its_address_is_written(
+    broker_url: str, redis_url: str, expected: bool
+) -> None:
+    assert is_same_server(broker_url, redis_url) is expected
 
 
 FILES = {"ca_certs": "/a.crt", "certfile": "/b.crt", "keyfile": "/b.key"}
