@@ -131,7 +131,7 @@ def _listed(grant: Grant, row: RequestRow) -> dict[str, Any]:
 
 
 def _document(row: RequestRow) -> dict[str, Any]:
-    fields = row.shown()
+    fields = row.to_dict()
     times = {name: rfc3339(at(fields.pop(f"{name}_ms"))) for name in ("accepted_at", "ended_at")}
     plan, options = (fields[part] and _in_utc(fields[part]) for part in ("plan", "options"))
     return {"request_id": fields["request_id"], **times, **_in_utc(fields), "plan": plan, "options": options}

@@ -93,7 +93,7 @@ def read_metrics(grant: Annotated[Grant, Depends(Caller("admin"))], services: Se
 
 
 class ReadinessCache:
-    """The last look at the installation.  Thread-safe; at most one look at a time."""
+    """The latest check of the installation.  Thread-safe; one check runs at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -142,13 +142,13 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, NamespaceOutOfScope):
-        # One text for each name, as of `not_found`.
+        # The text is the same for each name, as that of `not_found`.
         why = "there is no such namespace for this key; `GET /v1/namespaces` lists those that it may use"
         return Problem("not_found", f"namespace: {why}", field="namespace")
     if isinstance(error, UnknownRequest | NoSuchJob | NoSuchKey | NotRecorded | OutOfScope):
         return not_found()
     if isinstance(error, RequestValidationError):
-        return _of_validation(error)
+        return _validation_problem(error)
     if isinstance(error, HTTPException):
         code = _BY_STATUS.get(error.status_code, "internal" if error.status_code >= 500 else "malformed")
         return Problem(code, str(error.detail), headers=error.headers)
@@ -170,7 +170,7 @@ def field_of(message: str) -> str | None:
     return field if colon and field and " " not in field else None
 
 
-def _of_validation(error: RequestValidationError) -> Problem:
+def _validation_problem(error: RequestValidationError) -> Problem:
     faults = error.errors()
     for fault in faults:
         if fault["type"] == "json_invalid":

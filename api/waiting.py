@@ -1,5 +1,5 @@
 """Waits that end early: the caller goes away, or the process stops and the caller asks another process for the rest; and
-the parts of a response, with a look now and then while none comes."""
+the parts of a response, with None in between while no part comes."""
 
 from __future__ import annotations
 

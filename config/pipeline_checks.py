@@ -53,7 +53,7 @@ def wrong_branch(
     """The branch does not fit its store, or names an encoder that is not there or that it does not need."""
     path = ("branches", branch.name)
     kind = kinds.branches.get(branch.kind)
-    if store and kind and kind.asks_http not in (None, store.kind == "http"):
+    if store and kind and kind.searches_http not in (None, store.kind == "http"):
         yield (
             (*path, "kind"),
             f"the store {store.name!r} is of kind {store.kind!r}: only branches of kind 'http' "

@@ -9,20 +9,20 @@ from typing import Any
 from chorale_client.request import Request
 from chorale_client.wire_names import QUEUE_RETRIEVE, TASK_RETRIEVE
 
-_OF_THE_PAGE = {"request_id", "v", "cache", "include", "questions"}
-_OF_THE_TOOL = ("namespace", "top_k", "filters")
+_PAGE_OPTIONS = {"request_id", "v", "cache", "include", "questions"}
+_TOOL_OPTIONS = ("namespace", "top_k", "filters")
 """What `chorale_search` of `chorale mcp` takes."""
 
 
 def calls_of(request: Request, origin: str) -> dict[str, str]:
     """By the way to ask; `origin` is the address of this API.  The code needs the variables `KEY` and `CHORALE_REDIS_URL`."""
-    options: dict[str, Any] = request.model_dump(mode="json", exclude_unset=True, exclude=_OF_THE_PAGE)
+    options: dict[str, Any] = request.model_dump(mode="json", exclude_unset=True, exclude=_PAGE_OPTIONS)
     question = request.questions[0].text
     whole = {"questions": [question], **options}
     body = shlex.quote(json.dumps(whole, ensure_ascii=False))
     keywords = "".join(f", {name}={value!r}" for name, value in options.items())
-    taken = {name: options[name] for name in _OF_THE_TOOL if name in options}
-    tool = {"name": "chorale_search", "arguments": {"query": question, **taken}}
+    arguments = {"query": question, **{name: options[name] for name in _TOOL_OPTIONS if name in options}}
+    tool = {"name": "chorale_search", "arguments": arguments}
     return {
         "curl": f'curl -sS {origin}/v1/searches -H "Authorization: Bearer $KEY" '
         f"-H 'Content-Type: application/json' -d {body}",

@@ -67,7 +67,7 @@ class Compared:
 
 async def show(visit: Visit) -> dict[str, Any]:
     await count_comparison(visit)
-    return await to_thread.run_sync(_shown, visit)
+    return await to_thread.run_sync(_page_data, visit)
 
 
 async def count_comparison(visit: Visit) -> None:
@@ -152,7 +152,7 @@ def _judged(
     return {(question.namespace, question.text_hash): question for question in pooled(feedback)}
 
 
-def _shown(visit: Visit) -> dict[str, Any]:
+def _page_data(visit: Visit) -> dict[str, Any]:
     compared = compared_by(visit)
     b = visit.pipeline.configurations[compared.b]
     form = {"a": compared.a, "b": compared.b, **_chosen_requests(visit)}

@@ -38,15 +38,15 @@ async def show_namespace(visit: Visit) -> dict[str, Any]:
 def _namespace(visit: Visit) -> dict[str, Any]:
     grant, services = visit.session.grant, visit.services
     namespace = get_namespace(visit.request.path_params["namespace"], grant, services)
-    held: dict[str, Any] = {"manifest": None, "documents": None, "next": None}
+    listing: dict[str, Any] = {"manifest": None, "documents": None, "next": None}
     if visit.session.has("search:run"):
-        held = _read(visit, "namespace", namespace.name, after=visit.parameters.get("after", ""))
+        listing = _read(visit, "namespace", namespace.name, after=visit.parameters.get("after", ""))
         if not grant.sees_whole_namespaces:
-            held["manifest"] = None
+            listing["manifest"] = None
     rules = None
     if visit.session.has("documents:write"):
         rules = RuleSet.model_validate(get_rules(namespace.name, grant, services, Response()))
-    return {"namespace": namespace.model_dump(), **held, "rules": rules and rules.model_dump(mode="json")}
+    return {"namespace": namespace.model_dump(), **listing, "rules": rules and rules.model_dump(mode="json")}
 
 
 async def show_document(visit: Visit) -> dict[str, Any]:
@@ -69,10 +69,10 @@ def _read(visit: Visit, what: str, namespace: str, **about: Any) -> dict[str, An
     cells = visit.services.blocking_redis
     redis = cells.by_name[cells.answering(namespace)]
     call = ServiceCall(redis, what, socket_timeout_s=CALL_S, **about)
-    held: dict[str, Any] | None = call.result()
-    if held is None:
+    result: dict[str, Any] | None = call.result()
+    if result is None:
         raise not_found()
-    return held
+    return result
 
 
 _ONE = "/corpus/{namespace}"

@@ -51,23 +51,23 @@ def _state(visit: Visit) -> dict[str, Any]:
         "last_hour": _last_hour(services.database, now_ms // queries.MINUTE_MS),
     }
     if not services.settings.cells:
-        return state | _of_redis(visit, cells.by_name[""])
+        return state | _redis_state(visit, cells.by_name[""])
     lost = {part.cell for part in readiness.missing if part.name == "redis"}
-    of_cells = {
-        name: None if name in lost else _of_cell(visit, redis) for name, redis in cells.by_name.items()
+    states = {
+        name: None if name in lost else _cell_state(visit, redis) for name, redis in cells.by_name.items()
     }
-    return state | {"cells": of_cells}
+    return state | {"cells": states}
 
 
-def _of_cell(visit: Visit, redis: Redis) -> dict[str, Any] | None:
+def _cell_state(visit: Visit, redis: Redis) -> dict[str, Any] | None:
     """The state of a cell; None if the Redis of the cell does not answer."""
     try:
-        return _of_redis(visit, redis)
+        return _redis_state(visit, redis)
     except RedisError:
         return None
 
 
-def _of_redis(visit: Visit, redis: Redis) -> dict[str, Any]:
+def _redis_state(visit: Visit, redis: Redis) -> dict[str, Any]:
     """The processes, queues, findings and signals of one Redis."""
     broker_url = visit.services.settings.broker_url
     try:
@@ -103,12 +103,12 @@ def _last_hour(database: Engine, now: int) -> list[dict[str, Any]] | None:
         ],
         "ms, in which 95 % ended": [minute.p95_ms if minute else None for minute in minutes],
     }
-    return [{"name": name, **minute_bars(of)} for name, of in values.items()]
+    return [{"name": name, **minute_bars(series)} for name, series in values.items()]
 
 
 @lru_cache(maxsize=1)
 def _minutes(database: Engine, first: int) -> dict[int, queries.Minute]:
-    """Read once a minute, however many look."""
+    """Reads the trail once a minute, however many visitors the page has."""
     return queries.minutes(database, first, MINUTES)
 
 

@@ -17,7 +17,7 @@ from api.problems import Problem
 from console.compare import address_of, compared_by, count_comparison, summary, tenant_of_feedback
 from console.corpus import read_document
 from console.pages import Page, Visit, checked
-from console.recorded import kept_hits
+from console.recorded import stored_hits
 from console.search import MEANINGS, marked
 from models.errors import ServiceError
 from models.tables.audit import RequestRow
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 NEWEST = 200
 """Recorded requests among which the next one is chosen."""
 BEGINNING_CHARS = 600
-"""Of a document whose snippet is not kept any more."""
+"""The page shows so many characters of a document whose snippet has expired."""
 GRADE = "grade."
 """Before the id of a document, the field of its grade."""
-OF = "of."
+ORIGIN = "of."
 """Before the id of a document, the field with the other request that had the document, and the question's position in it."""
 
 
@@ -73,8 +73,8 @@ def _settling(visit: Visit) -> tuple[dict[str, Any], OpenQuestion | None]:
     after = visit.parameters.get("after")
     place = names.index(after) + 1 if after in names else 0
     chosen = judged.open[place % len(names)] if names else None
-    shown = {"names": compared.names, "differing": chosen.unjudged if chosen else 0, **summary(judged)}
-    return shown, chosen
+    comparison = {"names": compared.names, "differing": chosen.unjudged if chosen else 0, **summary(judged)}
+    return comparison, chosen
 
 
 def _coverage(visit: Visit) -> list[Coverage]:
@@ -103,11 +103,11 @@ async def _question(
     visit: Visit, row: RequestRow, position: str, documents: Mapping[str, RecordedQuestion | None] | None
 ) -> dict[str, Any]:
     """The documents, each with the request that had it if this is another one, or the first hits of the request.  Ranks,
-    branches and scores are not shown.  Raises InvalidRequest."""
+    branches and scores are left out.  Raises InvalidRequest."""
     if position not in map(str, range(len(row.questions))):
         raise InvalidRequest(f"question: the search has {len(row.questions)}, counted from 0")
     question = RecordedQuestion.of(row, int(position))
-    kept = await kept_hits(visit, row.request_id)
+    answer_hits = await stored_hits(visit, row.request_id)
     grades = await to_thread.run_sync(
         store.grades_of, visit.services.database, question, visit.session.grant.key_id
     )
@@ -117,8 +117,8 @@ async def _question(
     )
     hits, has_reader = [], True
     for document_id in sorted(listed, key=lambda id_: _place(question, id_)):
-        of = listed[document_id] or question
-        hit = kept.get((question.question, document_id))
+        origin = listed[document_id] or question
+        hit = answer_hits.get((question.question, document_id))
         title: str | None = ""
         snippet: list[dict[str, Any]] = []
         if hit is not None and hit.snippet is not None:
@@ -136,7 +136,9 @@ async def _question(
                 "title": title or document_id,
                 "snippet": snippet,
                 "grade": grades.get(document_id),
-                "of": None if of.request_id == row.request_id else f"{of.request_id} {of.question}",
+                "of": None
+                if origin.request_id == row.request_id
+                else f"{origin.request_id} {origin.question}",
             }
         )
     return {
@@ -150,7 +152,7 @@ async def _question(
 
 
 def _read(visit: Visit, namespace: str, document_id: str) -> tuple[str, str]:
-    """Title and beginning of a document whose answer is not kept any more; empty if the key cannot read them.  Raises
+    """Title and beginning of a document whose answer has expired; empty if the key cannot read them.  Raises
     ServiceUnavailable."""
     try:
         visit.session.grant.require("search:run")
@@ -188,9 +190,9 @@ def _events(form: Mapping[str, str]) -> list[Event]:
     for name, value in form.items():
         if name.startswith(GRADE):
             document_id = name.removeprefix(GRADE)
-            request_id, _, position = form.get(OF + document_id, "").partition(" ")
-            of = {"request_id": request_id, "question": position} if request_id else about
-            judged.append({**of, "action": "grade", "document_id": document_id, "grade": value})
+            request_id, _, position = form.get(ORIGIN + document_id, "").partition(" ")
+            origin = {"request_id": request_id, "question": position} if request_id else about
+            judged.append({**origin, "action": "grade", "document_id": document_id, "grade": value})
     if NOTHING_FITS in form:
         judged.append({**about, "action": NOTHING_FITS})
     return [checked(Event, fields) for fields in judged]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -42,8 +42,8 @@ class Visit:
     request: Request
     services: Services
     session: Session
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    """Of the form, by their names."""
+    files: Sequence[tuple[str, bytes]] = ()
+    """Name and content of each file of the form."""
 
     @cached_property
     def pipeline(self) -> Pipeline:

@@ -20,7 +20,7 @@ from models.plan import ordinary_calls
 MOST_BYTES = 4_000_000
 MOST_QUESTIONS = 500
 """As many as Compare compares."""
-OF_A_REQUEST = 50
+QUESTIONS_A_REQUEST = 50
 """Questions; a request of so many is costly, and goes to the bulk workers."""
 TIMEOUT_S = 60.0
 
@@ -31,7 +31,7 @@ async def ask_file(visit: Visit, form: Mapping[str, str]) -> str:
     grant.require("search:run")
     if len(visit.files) != 1:
         raise InvalidRequest("file: choose one")
-    ((name, content),) = visit.files.items()
+    ((name, content),) = visit.files
     questions = list(questions_in(name, content))
     if not 1 <= len(questions) <= MOST_QUESTIONS:
         raise InvalidRequest(f"file: 1 to {MOST_QUESTIONS} questions, not {len(questions):,}")
@@ -51,7 +51,7 @@ async def ask_file(visit: Visit, form: Mapping[str, str]) -> str:
                 timeout_s=TIMEOUT_S,
             )
         )
-        for some in in_batches(questions, OF_A_REQUEST)
+        for some in in_batches(questions, QUESTIONS_A_REQUEST)
     ]
     calls = sum(ordinary_calls(request.questions) for request in requests)
     await count_cost(visit.request, grant, services.redis, calls)

@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from api.audit import list_past_searches, visible_row
 from console.charts import lanes, rank_chart, score_bars
 from console.pages import Page, Visit, fields_of
-from console.search import configurations_of, degraded_view, kept_answer
+from console.search import configurations_of, degraded_view, stored_answer
 from console.searched_again import difference, search_again
 from console.sessions import PATH
 from evaluation.recorded.fusion_changes import FusionChanges, fused_with, reported_ms, smallest_swap
@@ -28,7 +28,7 @@ from models.tables.audit import RequestRow
 
 WEIGHT = "weight."
 """Before the name of a branch, the parameter of its weight."""
-_SHOWN = 20
+_MOST_HITS = 20
 """Hits of a list."""
 _FILTERS = ("status", "correlation_id", "namespace", "missing", "begins")
 
@@ -50,7 +50,7 @@ async def show_list(visit: Visit) -> dict[str, Any] | Response:
 async def show_one(visit: Visit) -> dict[str, Any]:
     request_id = visit.request.path_params["request_id"]
     row = await to_thread.run_sync(visible_row, visit.session.grant, visit.services, request_id)
-    titles = {id_: hit.title for (_, id_), hit in (await kept_hits(visit, request_id)).items() if hit.title}
+    titles = {id_: hit.title for (_, id_), hit in (await stored_hits(visit, request_id)).items() if hit.title}
     again = visit.parameters.get("again")
     about = {
         "configurations": configurations_of(visit),
@@ -59,9 +59,9 @@ async def show_one(visit: Visit) -> dict[str, Any]:
     return await to_thread.run_sync(lambda: {**about, **summary(row), **_fused_again(visit, row, titles)})
 
 
-async def kept_hits(visit: Visit, request_id: str) -> dict[tuple[int, str], Hit]:
-    """By question and document, while the answer is kept: the trail has ids alone."""
-    answer = await kept_answer(visit, request_id)
+async def stored_hits(visit: Visit, request_id: str) -> dict[tuple[int, str], Hit]:
+    """The hits of the answer by question and document, empty if the answer has expired: the trail has ids alone."""
+    answer = await stored_answer(visit, request_id)
     return {
         (position, hit.document_id): hit
         for position, question in enumerate(answer.questions if answer else ())
@@ -97,7 +97,7 @@ def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> di
     after = fused_with(recorded, base, changes, position) if is_changed else before
     was = {hit.document_id: rank for rank, hit in enumerate(before, start=1)}
     names = [branch.name for branch in plan.branches]
-    bars = score_bars(after[:_SHOWN], names)
+    bars = score_bars(after[:_MOST_HITS], names)
     answered = {hit.document_id: hit.rank for hit in row.questions[recorded.plan.searched[position]].hits}
     wanted = visit.parameters.get("document")
     rival = None if is_changed or base.rival is None else base.rival.configuration
@@ -132,7 +132,7 @@ def _fused_again(visit: Visit, row: RequestRow, titles: Mapping[str, str]) -> di
                     "boosts": hit.boosts,
                     "folded": [copy.document_id for copy in hit.folded],
                 }
-                for rank, (hit, row_bars) in enumerate(zip(after[:_SHOWN], bars, strict=True), start=1)
+                for rank, (hit, row_bars) in enumerate(zip(after[:_MOST_HITS], bars, strict=True), start=1)
             ],
             "count": len(after),
             "chart": rank_chart(after, names, titles, answered if recorded.plan.rerank else None),
@@ -214,7 +214,7 @@ def _list(
         "count": len(documents),
         "hits": [
             {"rank": rank, "document_id": id_, "score": score}
-            for rank, (id_, score) in enumerate(list(documents.items())[:_SHOWN], start=1)
+            for rank, (id_, score) in enumerate(list(documents.items())[:_MOST_HITS], start=1)
         ],
     }
 

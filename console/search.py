@@ -48,9 +48,9 @@ async def show(visit: Visit) -> dict[str, Any]:
     """Searches when the address has a question."""
     known = await page_of_namespaces(visit, MOST_CHOICES)
     names = None if known is None else [namespace.name for namespace in known.namespaces]
-    given = {name: visit.parameters.get(name, "") for name in PARAMETERS}
+    parameters = {name: visit.parameters.get(name, "") for name in PARAMETERS}
     data: dict[str, Any] = {
-        "form": given | {"namespace": given["namespace"] or next(iter(names or ()), "")},
+        "form": parameters | {"namespace": parameters["namespace"] or next(iter(names or ()), "")},
         "namespaces": names,
         "more_namespaces": known is not None and known.next is not None,
         "configurations": configurations_of(visit),
@@ -60,7 +60,7 @@ async def show(visit: Visit) -> dict[str, Any]:
         "meanings": MEANINGS,
         "calls": {},
     }
-    if given["q"]:
+    if parameters["q"]:
         try:
             request = request_of(data["form"], visit.session.grant.new_id())
             data["calls"] = calls_of(request, str(visit.request.base_url).partition(PATH)[0].rstrip("/"))
@@ -74,8 +74,8 @@ async def show(visit: Visit) -> dict[str, Any]:
     return data
 
 
-async def kept_answer(visit: Visit, request_id: str) -> Answer | None:
-    """The answer of a past search, while it is kept."""
+async def stored_answer(visit: Visit, request_id: str) -> Answer | None:
+    """The answer of a past search; None if it has expired, or if the key may not see it."""
     try:
         visit.session.grant.check_owned(request_id)
         answer = await visit.services.client.of(request_id).answer(request_id)
@@ -85,16 +85,16 @@ async def kept_answer(visit: Visit, request_id: str) -> Answer | None:
 
 
 async def _answer_before(visit: Visit, request: Request) -> Answer | None:
-    """The answer that the address names, if it is to this question, and still kept."""
+    """The answer that the address names, if it is to this question and has not expired."""
     if (request_id := visit.parameters.get("request")) is None:
         return None
-    answer = await kept_answer(visit, request_id)
+    answer = await stored_answer(visit, request_id)
     texts = [question.text for question in answer.questions] if answer else []
     return answer if texts == [request.questions[0].text] else None
 
 
 async def _grades(visit: Visit, request_id: str) -> dict[str, int]:
-    """Those that this key has given to the hits, which the address names only after the first one."""
+    """The grades that this key has recorded for the hits; the address names the request only after the first grade."""
     if visit.parameters.get("request") != request_id:
         return {}
     grant, services = visit.session.grant, visit.services
@@ -103,7 +103,7 @@ async def _grades(visit: Visit, request_id: str) -> dict[str, int]:
 
 
 async def grade(visit: Visit, form: Mapping[str, str]) -> str:
-    """Records the grade of a hit; the same answer is shown again then.  Raises Forbidden, InvalidRequest, Problem."""
+    """Records the grade of a hit, and returns the path of the page with the same answer.  Raises Forbidden, InvalidRequest, Problem."""
     grant, services = visit.session.grant, visit.services
     grant.require("search:run")
     fields = {name: form.get(name, "") for name in ("document_id", "grade")}

@@ -15,15 +15,15 @@ from pydantic import ValidationError
 from api.audit import visible_row
 from api.problems import Problem
 from console.pages import Visit
-from console.search import INCLUDE, MISSING, ask, degraded_view, kept_answer
+from console.search import INCLUDE, MISSING, ask, degraded_view, stored_answer
 from models.tables.audit import RequestRow
 from records.keys.redaction import redacted, unknown_namespace
 
-_OF_ITS_TIME = (
+_OWN_OPTIONS = (
     *("v", "request_id", "correlation_id", "tags", "traceparent", "on_end", "linked", "now"),
     *("cache", "include"),
 )
-_OF_ITS_CONFIGURATION = ("fusion", "weights", "branches", "require", "min_branches", "rerank")
+_CONFIGURATION_OPTIONS = ("fusion", "weights", "branches", "require", "min_branches", "rerank")
 
 
 async def search_again(visit: Visit, form: Mapping[str, str]) -> str:
@@ -42,8 +42,8 @@ def request_of(row: RequestRow, request_id: str, configuration: str | None) -> R
     """The request that the row has, under its own configuration or another.  Raises InvalidRequest."""
     if any(question.text is None for question in row.questions):
         raise InvalidRequest("the trail keeps no texts, so the question cannot be asked again")
-    left_out = _OF_ITS_TIME if configuration is None else (*_OF_ITS_TIME, *_OF_ITS_CONFIGURATION)
-    options = {name: value for name, value in row.options.items() if name not in left_out}
+    excluded = _OWN_OPTIONS if configuration is None else (*_OWN_OPTIONS, *_CONFIGURATION_OPTIONS)
+    options = {name: value for name, value in row.options.items() if name not in excluded}
     if configuration is not None:
         options["configuration"] = configuration
     questions = [{"text": question.text, **(question.rewrites or {})} for question in row.questions]
@@ -56,7 +56,7 @@ def request_of(row: RequestRow, request_id: str, configuration: str | None) -> R
 
 async def difference(visit: Visit, row: RequestRow, request_id: str) -> dict[str, Any]:
     """The answer of the request with this id beside the recorded one.  Raises Problem."""
-    new: Answer | RequestRow | None = await kept_answer(visit, request_id)
+    new: Answer | RequestRow | None = await stored_answer(visit, request_id)
     if new is None:
         new = await to_thread.run_sync(visible_row, visit.session.grant, visit.services, request_id)
     questions: Sequence[Any] = new.questions

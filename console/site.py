@@ -220,15 +220,15 @@ class _Paced(Request):
             yield chunk
 
 
-async def _form(request: Request, *, most_files: int = 0) -> tuple[dict[str, str], dict[str, bytes]]:
-    """The fields of a form that this site has sent, and its files by their names.  Raises Problem."""
+async def _form(request: Request, *, most_files: int = 0) -> tuple[dict[str, str], list[tuple[str, bytes]]]:
+    """The fields of a form that this site has sent, and name and content of its files.  Raises Problem."""
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
         raise Problem("forbidden", "this form was sent by another site")
     body = _Paced(request.scope, request.receive)
     async with body.form(max_files=most_files, max_fields=MOST_FIELDS) as form:
         fields = {name: value for name, value in form.items() if isinstance(value, str)}
         sent = [value for value in form.getlist("file") if isinstance(value, UploadFile)]
-        return fields, {file.filename: await file.read() for file in sent if file.filename}
+        return fields, [(file.filename, await file.read()) for file in sent if file.filename]
 
 
 async def _as_page(request: Request, error: Exception) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -44,21 +45,24 @@ def _hand_in(visit: Visit, namespace: str, folder: Path) -> str:
     grant, services = visit.session.grant, visit.services
     settings = services.settings
     limits = ReadLimits(settings.read_time_s, settings.read_memory_mb, settings.read_output_mb)
-    paths = [_saved(name, content, folder) for name, content in visit.files.items()]
+    names = [PurePosixPath(name.replace("\\", "/")).name for name, _ in visit.files]
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise InvalidRequest(f"file: several files have the name {safe_repr(repeated[0])}")
+    paths = [_saved(folder, name, content) for name, (_, content) in zip(names, visit.files, strict=True)]
     read = list(read_documents(paths, source=SOURCE, ids="given", limits=limits))
     rows = [_row(item) for item in read if isinstance(item, RawDocument)]
-    left_out = [f"{Path(item.path).name}: {item.why}" for item in read if isinstance(item, Skipped)]
+    skipped = [f"{Path(item.path).name}: {item.why}" for item in read if isinstance(item, Skipped)]
     if not rows:
-        raise InvalidRequest(f"file: nothing can be read. {'. '.join(left_out)[:_LONGEST]}")
+        raise InvalidRequest(f"file: nothing can be read. {'. '.join(skipped)[:_LONGEST]}")
     body = checked(Documents, {"documents": rows}, place="file")
     ticket = upsert_documents(namespace, body, grant, services, Response()).ticket
     changes.record(services.database, grant, visit.session.key_name, "upload documents", namespace)
-    named = {"left_out": ". ".join(left_out)[:_LONGEST]} if left_out else {}
-    return f"/corpus/{quote(namespace, safe='')}/tickets/{quote(ticket, safe='')}?{urlencode(named)}"
+    parameters = {"left_out": ". ".join(skipped)[:_LONGEST]} if skipped else {}
+    return f"/corpus/{quote(namespace, safe='')}/tickets/{quote(ticket, safe='')}?{urlencode(parameters)}"
 
 
-def _saved(name: str, content: bytes, folder: Path) -> Path:
-    path = folder / PurePosixPath(name.replace("\\", "/")).name
+def _saved(folder: Path, name: str, content: bytes) -> Path:
+    path = folder / name
     try:
         path.write_bytes(content)
     except (OSError, ValueError):
@@ -77,8 +81,11 @@ async def show_ticket(visit: Visit) -> dict[str, Any]:
     state = await to_thread.run_sync(
         get_ticket, namespace, ticket, visit.session.grant, visit.services, Response()
     )
-    left_out = visit.parameters.get("left_out", "")
-    return {"namespace": namespace, "left_out": left_out, **state.model_dump(mode="json")}
+    return {
+        "namespace": namespace,
+        "left_out": visit.parameters.get("left_out", ""),
+        **state.model_dump(mode="json"),
+    }
 
 
 _TICKET = "/corpus/{namespace}/tickets/{ticket}"

@@ -239,7 +239,7 @@ def warnings_of(answers: BranchAnswers, pages: Pages) -> list[str]:
     return list(dict.fromkeys(warnings))
 
 
-_KEPT_FIELDS = ("rank", "document_id", "passage_id", "score", "score_kind", "rerank", "found_by")
+_SHORT_HIT_FIELDS = ("rank", "document_id", "passage_id", "score", "score_kind", "rerank", "found_by")
 
 
 def size_limited(fields: Mapping[str, Any], limit_bytes: int) -> tuple[Mapping[str, Any], bytes]:
@@ -266,7 +266,7 @@ def size_limited(fields: Mapping[str, Any], limit_bytes: int) -> tuple[Mapping[s
 
 
 def _reduced_question(question: Mapping[str, Any]) -> dict[str, Any]:
-    hits = [{name: hit[name] for name in _KEPT_FIELDS if name in hit} for hit in question["hits"]]
+    hits = [{name: hit[name] for name in _SHORT_HIT_FIELDS if name in hit} for hit in question["hits"]]
     status = Status.DEGRADED if question["status"] == Status.COMPLETE and hits else question["status"]
-    kept = {name: value for name, value in question.items() if name != "context"}
-    return {**kept, "status": str(status), "hits": hits}
+    rest = {name: value for name, value in question.items() if name != "context"}
+    return {**rest, "status": str(status), "hits": hits}

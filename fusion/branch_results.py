@@ -16,14 +16,14 @@ from models.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class BranchAnswers:
-    """What the branches of one request left, when the waiting for them ended."""
+    """What the branches of one request had reported when the waiting for them ended."""
 
     request: Request
     plan: Plan
     branch_results: Mapping[str, BranchResult] = field(default_factory=dict)
     """Key: branch name."""
     absent: Mapping[str, Degradation] = field(default_factory=dict)
-    """Why a branch left no result; `not_started` for a branch that is in neither mapping."""
+    """Why a branch has no result; `not_started` for a branch that is in neither mapping."""
     moments_ms: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """`first_start_ms` and `sent_again_ms` of a branch's stage, which the ledger knows."""
 
@@ -88,8 +88,8 @@ def missing_branches(answers: BranchAnswers) -> tuple[Degradation, ...]:
 _WORST_FIRST = (StageStatus.FAILED, StageStatus.PARTIAL, StageStatus.OK, StageStatus.SKIPPED)
 
 
-def _sum(left: int | None, right: int | None) -> int | None:
-    return right if left is None else left if right is None else left + right
+def _sum(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else a + b
 
 
 def merged_notes(notes: Iterable[StageNote]) -> list[StageNote]:

@@ -3,7 +3,7 @@
 Fused scores have one order on every worker: best first, ties by id.
 
 Fused scores lie close together: a plain factor of 1.3 would lift rank 19 of an RRF list to the top.  Therefore a boosted hit
-takes the place that its boosted score earns, but at most `max_places` above its old place.  A hit that is held back, or
+takes the place that its boosted score earns, but at most `max_places` above its old place.  A hit that the bound lowers, or
 that follows such a hit, gets the score of the hit before it; its factor `bound` makes up the difference, so that its
 score is still the fused score times the product of its factors.
 """
@@ -19,7 +19,7 @@ from math import fsum, inf
 from typing import NamedTuple
 
 from models.boost_plan import BoostPlan
-from models.declarations.fusion_method import BranchRanking, Method, Worth
+from models.declarations.fusion_method import BranchRanking, Contribution, Method
 from models.hits import Hit
 
 _SPLIT = 2.0**13 + 1
@@ -50,15 +50,15 @@ class Candidate(NamedTuple):
     score: float
     hit: Hit
     """One branch's hit, for the fields that boosts and folding read."""
-    found: list[tuple[BranchRanking, int, Worth]]
-    """The rankings that found it, by name: (ranking, place from 0, worth)."""
+    entries: list[tuple[BranchRanking, int, Contribution]]
+    """Where the rankings have it, by name: (ranking, place from 0, contribution)."""
 
 
 _new_candidate = partial(tuple.__new__, Candidate)
-"""Makes a candidate of (score, hit, found) in half the time that `Candidate(…)` takes; a request has hundreds."""
+"""Makes a candidate of (score, hit, entries) in half the time that `Candidate(…)` takes; a request has hundreds."""
 
 
-def _described(entries: Sequence[tuple[BranchRanking, int, Worth]]) -> Hit:
+def _described(entries: Sequence[tuple[BranchRanking, int, Contribution]]) -> Hit:
     """The hit of the first branch with a content hash, else of the first branch."""
     for ranking, place, _ in entries:
         hit = ranking.hits[place]
@@ -68,8 +68,13 @@ def _described(entries: Sequence[tuple[BranchRanking, int, Worth]]) -> Hit:
     return ranking.hits[place]
 
 
-def _with_more_weight(ids: Sequence[str], row: Sequence[Worth], more: Mapping[str, float]) -> list[Worth]:
-    return [Worth(weight + more.get(id_, 0.0), value) for id_, (weight, value) in zip(ids, row, strict=True)]
+def _with_more_weight(
+    ids: Sequence[str], row: Sequence[Contribution], more: Mapping[str, float]
+) -> list[Contribution]:
+    return [
+        Contribution(weight + more.get(id_, 0.0), value)
+        for id_, (weight, value) in zip(ids, row, strict=True)
+    ]
 
 
 def fuse_rankings(rankings: Sequence[BranchRanking], method: Method, k: float) -> list[Candidate]:
@@ -78,9 +83,13 @@ def fuse_rankings(rankings: Sequence[BranchRanking], method: Method, k: float) -
     Hits that only branches of weight 0 found are left out.
     """
     rankings = sorted(rankings, key=lambda ranking: ranking.name)
-    by_id: dict[str, list[tuple[BranchRanking, int, Worth]]] = {}
-    for ranking, given in zip(rankings, method.worths(rankings, k), strict=True):
-        row = _with_more_weight(ranking.ids, given, more) if (more := ranking.more_weight) else given
+    by_id: dict[str, list[tuple[BranchRanking, int, Contribution]]] = {}
+    for ranking, contributions in zip(rankings, method.contributions(rankings, k), strict=True):
+        row = (
+            _with_more_weight(ranking.ids, contributions, more)
+            if (more := ranking.more_weight)
+            else contributions
+        )
         for id_, entry in zip(ranking.ids, zip(repeat(ranking), count(), row), strict=False):
             if id_ in by_id:
                 by_id[id_].append(entry)
@@ -167,8 +176,8 @@ def bounded_order(
     """The order after boosting: (old place from 0, score, bound), with falling scores.
 
     `scores` fall, `factors` are >= 0.  No hit rises by more than `max_places`, a larger factor never lowers a hit, and
-    equal boosted scores keep their order.  `bound` is the share of the boosted score that is left: 1 unless the hit was
-    held back, or follows one that was.
+    equal boosted scores keep their order.  `bound` is the share of the boosted score that remains: below 1 for a hit that
+    `max_places` lowers, or that follows one.
     """
     boosted = rounded(score * factor for score, factor in zip(scores, factors, strict=True))
     waiting: list[tuple[float, int]] = []

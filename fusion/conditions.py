@@ -42,8 +42,8 @@ def above_branch_scores(
 
 
 def _above(ranking: BranchRanking, lowest: float) -> BranchRanking:
-    kept = [(id_, hit) for id_, hit in zip(ranking.ids, ranking.hits, strict=True) if hit.score >= lowest]
-    return replace(ranking, ids=tuple(id_ for id_, _ in kept), hits=tuple(hit for _, hit in kept))
+    above = [(id_, hit) for id_, hit in zip(ranking.ids, ranking.hits, strict=True) if hit.score >= lowest]
+    return replace(ranking, ids=tuple(id_ for id_, _ in above), hits=tuple(hit for _, hit in above))
 
 
 def attainable(
@@ -57,21 +57,28 @@ def attainable(
     best = method.best(k)
     if not isfinite(best):
         best = max(
-            (worth.normalised for candidate in candidates for _, _, worth in candidate.found), default=0.0
+            (contribution.normalised for candidate in candidates for _, _, contribution in candidate.entries),
+            default=0.0,
         )
     firsts = [
-        replace(ranking, ids=("",), hits=(_FIRST,), found=None)
+        replace(ranking, ids=("",), hits=(_FIRST,), n_retrieved=None)
         if ranking.name in answered
-        else replace(ranking, ids=(), hits=(), found=None)
+        else replace(ranking, ids=(), hits=(), n_retrieved=None)
         for ranking in sorted(rankings, key=lambda ranking: ranking.name)
     ]
-    return fsum(worth.weight * best for row in method.worths(firsts, k) for worth in row)
+    return fsum(contribution.weight * best for row in method.contributions(firsts, k) for contribution in row)
 
 
-def above_fused_score(candidates: Sequence[Candidate], lowest: float, of: float) -> list[Candidate]:
-    """The candidates whose score is at least the share `lowest` of the attainable score `of`."""
+def above_fused_score(
+    candidates: Sequence[Candidate], lowest: float, attainable_score: float
+) -> list[Candidate]:
+    """The candidates whose score is at least the share `lowest` of the attainable score."""
     # Fused scores are rounded to 40 bits.
-    return [candidate for candidate in candidates if of <= 0 or round(candidate.score / of, 9) >= lowest]
+    return [
+        candidate
+        for candidate in candidates
+        if attainable_score <= 0 or round(candidate.score / attainable_score, 9) >= lowest
+    ]
 
 
 def above_rerank_score(hits: Sequence[FusedHit], lowest: float) -> list[FusedHit]:
@@ -94,15 +101,15 @@ def relaxable_filters(request: Request) -> tuple[str, ...]:
 def without_filters(request: Request, count: int) -> Request:
     """The request without the first `count` filters of `relax`."""
     dropped = {name.removeprefix(RELAXABLE_FILTER) for name in relaxable_filters(request)[:count]}
-    kept = {field: condition for field, condition in request.filters.items() if field not in dropped}
-    return request.model_copy(update={"filters": kept})
+    filters = {field: condition for field, condition in request.filters.items() if field not in dropped}
+    return request.model_copy(update={"filters": filters})
 
 
 def relaxable_thresholds(request: Request, names: Sequence[str]) -> list[str]:
     """Those of `names` that `relax` has, in its order, each once."""
     conditions = dict.fromkeys(request.relax)
-    given = [name.removeprefix(_THRESHOLD) for name in conditions if name.startswith(_THRESHOLD)]
-    return [name for name in given if name in names]
+    relaxable = [name.removeprefix(_THRESHOLD) for name in conditions if name.startswith(_THRESHOLD)]
+    return [name for name in relaxable if name in names]
 
 
 def without_threshold(thresholds: Thresholds, name: str) -> Thresholds:

@@ -78,26 +78,30 @@ def pack(
     `around` is added whole, without the passages that have no text, or not at all.
     """
     passage_ids = [id_ for id_ in _in_order(hits) if id_ in texts]
-    taken: list[dict[str, PassageText]] = []
+    packed: list[dict[str, PassageText]] = []
     known: set[str] = set()
-    left = limit
+    remaining = limit
     for ids in [*([id_] for id_ in passage_ids), *around]:
         added = {id_: texts[id_] for id_ in ids if id_ in texts and id_ not in known}
         is_first = known.isdisjoint(ids)
         block = _block(0, list(added.values())) if is_first and added else _lines(added.values())
         # A text has at least as many tokens as words, which are quicker to count.
-        if added and len(block.split()) <= left and (cost := count(block + _BETWEEN_BLOCKS)) <= left:
-            taken.append(added)
+        if (
+            added
+            and len(block.split()) <= remaining
+            and (cost := count(block + _BETWEEN_BLOCKS)) <= remaining
+        ):
+            packed.append(added)
             known |= added.keys()
-            left -= cost
+            remaining -= cost
     while True:
-        blocks = _blocks(hits, {id_: text for some in taken for id_, text in some.items()})
+        blocks = _blocks(hits, {id_: text for some in packed for id_, text in some.items()})
         text = _BETWEEN_BLOCKS.join(_block(number, run) for number, run in blocks)
         tokens = count(text)
         # Tokenizers do not always count a whole like its parts.
-        if tokens <= limit or not taken:
+        if tokens <= limit or not packed:
             break
-        taken.pop()
+        packed.pop()
     citations = _citations(hits, blocks, first_rank)
     cited = {id_ for citation in citations for id_ in citation.passage_ids}
     return Context(text, tokens, citations, sum(id_ not in cited for id_ in passage_ids))
@@ -118,11 +122,11 @@ def _position(passage: PassageText) -> int | None:
 
 
 def _blocks(
-    hits: Sequence[FusedHit], taken: Mapping[str, PassageText]
+    hits: Sequence[FusedHit], texts: Mapping[str, PassageText]
 ) -> list[tuple[int, list[PassageText]]]:
     """(The document's number, neighbouring passages), in the order of the text."""
     by_document: dict[str, list[PassageText]] = {hit.document_id: [] for hit in hits}
-    for passage in taken.values():
+    for passage in texts.values():
         by_document.setdefault(passage.document_id, []).append(passage)
     documents = [passages for passages in by_document.values() if passages]
     return [(number, run) for number, passages in enumerate(documents, start=1) for run in _runs(passages)]
@@ -157,8 +161,8 @@ def _citations(
     hits: Sequence[FusedHit], blocks: Sequence[tuple[int, Sequence[PassageText]]], first_rank: int
 ) -> tuple[Citation, ...]:
     citations = []
-    for number, of_document in groupby(blocks, key=lambda block: block[0]):
-        runs = [run for _, run in of_document]
+    for number, document_blocks in groupby(blocks, key=lambda block: block[0]):
+        runs = [run for _, run in document_blocks]
         passages = [passage for run in runs for passage in run]
         pages = ", ".join(dict.fromkeys(_pages(run) for run in runs if run[0].pages))
         document_id = passages[0].document_id

@@ -34,7 +34,7 @@ def deduplicate(hits: Sequence[Hit]) -> list[tuple[int, list[Duplicate]]]:
     if the group of one is the other's document id.  A hit is compared only with hits that stayed, so there are no
     chains.  Passages of one document are never folded.
     """
-    kept: list[tuple[int, list[Duplicate]]] = []
+    unique: list[tuple[int, list[Duplicate]]] = []
     by_hash: dict[str, int] = {}
     by_group: dict[str, int] = {}
     by_document: dict[str, int] = {}
@@ -47,14 +47,14 @@ def deduplicate(hits: Sequence[Hit]) -> list[tuple[int, list[Duplicate]]]:
                 if into is None and group:
                     into = by_group.get(group, by_document.get(group))
             if into is not None:
-                folded = kept[into][1]
+                folded = unique[into][1]
                 if all(other.document_id != document_id for other in folded):
                     folded.append(Duplicate(document_id, why, 1.0 if why is Why.EXACT_COPY else None))
                 continue
-            place = by_document[document_id] = len(kept)
+            place = by_document[document_id] = len(unique)
             if content_hash:
                 by_hash.setdefault(content_hash, place)
             if group:
                 by_group.setdefault(group, place)
-        kept.append((index, []))
-    return kept
+        unique.append((index, []))
+    return unique

@@ -37,7 +37,7 @@ from fusion.fused_hits import BranchScore, FusedHit, FusedQuestion, coverage
 from fusion.page import NO_PIN_LOOKUP, NO_RULES, PinLookup, Placed, Ruled, pinned_first, rules_at
 from fusion.question_terms import question_type
 from fusion.rankings import Scores, collapse_ranking, completed, reliability, unit_ids, unscored
-from fusion.rerank import shown_range
+from fusion.rerank import needed_range
 from models.boost_plan import BoostPlan
 from models.declarations.fusion_method import BranchRanking, Method
 from models.hits import Ranking
@@ -73,13 +73,13 @@ def _boosted(
 def _folded(
     ordered: Sequence[Candidate], plan: Plan, notes: StageNotes
 ) -> Sequence[tuple[int, Sequence[Duplicate]]]:
-    """The place of each candidate that is kept, with the copies that it stands for."""
+    """The place of each candidate that stays, with the copies that it stands for."""
     if not plan.fold:
         notes.skip(Stage.FOLD)
         return [(place, ()) for place in range(len(ordered))]
-    kept = deduplicate([candidate.hit for candidate in ordered])
-    notes.add(Stage.FOLD, len(ordered), len(kept))
-    return kept
+    unique = deduplicate([candidate.hit for candidate in ordered])
+    notes.add(Stage.FOLD, len(ordered), len(unique))
+    return unique
 
 
 def _fused_hit(
@@ -87,12 +87,12 @@ def _fused_hit(
 ) -> FusedHit:
     branches: dict[str, BranchScore] = {}
     earned: dict[str, float] = {}
-    for ranking, place, (weight, normalised) in candidate.found:
+    for ranking, place, (weight, normalised) in candidate.entries:
         hit = ranking.hits[place]
         contribution = weight * normalised
-        is_found = ranking.found is None or place < ranking.found
+        is_retrieved = ranking.n_retrieved is None or place < ranking.n_retrieved
         branches[ranking.name] = BranchScore(
-            place + 1 if is_found else 0, hit.score, normalised, weight, contribution, hit.passage_id
+            place + 1 if is_retrieved else 0, hit.score, normalised, weight, contribution, hit.passage_id
         )
         earned[hit.passage_id] = earned.get(hit.passage_id, 0.0) + contribution
     return FusedHit(
@@ -122,12 +122,12 @@ def collapsed(answers: BranchAnswers, position: int, method: Method) -> list[Bra
     rankings = []
     whole: dict[str, tuple[str, ...]] = {}
     for branch in plan.branches:
-        given = ranking_of(answers.branch_results.get(branch.name), position) or Ranking()
+        ranking = ranking_of(answers.branch_results.get(branch.name), position) or Ranking()
         depth = branch.depth - plan.spare
-        hits = collapse_ranking(given, depth, fuse_by=request.fuse_by, exclude_ids=excluded).hits
+        hits = collapse_ranking(ranking, depth, fuse_by=request.fuse_by, exclude_ids=excluded).hits
         weight = weights.get(branch.name, branch.weight)
         if method.weighs_by_language and not plan.trust_vectors:
-            weight *= reliability(given.known_words, by_rank=not method.uses_scores)
+            weight *= reliability(ranking.known_words, by_rank=not method.uses_scores)
         rankings.append(
             BranchRanking(
                 branch.name,
@@ -141,8 +141,8 @@ def collapsed(answers: BranchAnswers, position: int, method: Method) -> list[Bra
                 half=branch.half,
             )
         )
-        if given.whole and weight > 0:
-            having = tuple([hit for hit in given.hits if hit.passage_id in given.whole])
+        if ranking.whole and weight > 0:
+            having = tuple([hit for hit in ranking.hits if hit.passage_id in ranking.whole])
             whole[branch.name] = unit_ids(having, request.fuse_by)
     if not method.weighs_by_language:
         return rankings
@@ -183,16 +183,16 @@ class _Rankings:
         n_ranked = sum(len(ranking.ids) for ranking in rankings)
         if thresholds.min_branch_score:
             rankings = above_branch_scores(rankings, thresholds)
-            n_given, n_ranked = n_ranked, sum(len(ranking.ids) for ranking in rankings)
-            notes.remove(Stage.THRESHOLD, "min_branch_score", n_given, n_ranked)
+            n_before, n_ranked = n_ranked, sum(len(ranking.ids) for ranking in rankings)
+            notes.remove(Stage.THRESHOLD, "min_branch_score", n_before, n_ranked)
         if self.plan.complete_scores:
             rankings = completed(rankings, self.scores)
         candidates = fuse_rankings(rankings, self.method, k)
         n_fused = len(candidates)
         notes.add(Stage.FUSE, n_ranked, n_fused)
         if (lowest := thresholds.min_fused_score) is not None:
-            of = attainable(rankings, self.answered, self.method, k, candidates)
-            candidates = above_fused_score(candidates, lowest, of)
+            best = attainable(rankings, self.answered, self.method, k, candidates)
+            candidates = above_fused_score(candidates, lowest, best)
             notes.remove(Stage.THRESHOLD, "min_fused_score", n_fused, len(candidates))
         return candidates, n_fused
 
@@ -221,8 +221,8 @@ def _note_rules(ruled: Ruled, notes: StageNotes) -> None:
         notes.add(Stage.RULES, len(rules.pinned) + len(rules.blocked) + len(rules.also), acted)
 
 
-def _total_matches(given: Sequence[Ranking], n_fused: int, blocked: int) -> int:
-    totals = [ranking.total_matches for ranking in given if ranking.total_matches is not None]
+def _total_matches(rankings: Sequence[Ranking], n_fused: int, blocked: int) -> int:
+    totals = [ranking.total_matches for ranking in rankings if ranking.total_matches is not None]
     return max([n_fused, *(total - blocked for total in totals)])
 
 
@@ -266,11 +266,11 @@ def fuse_question(
         for branch in plan.branches
         if (ranking := ranking_of(answers.branch_results.get(branch.name), position)) is not None
     }
-    given = list(answered.values())
+    retrieved = list(answered.values())
     rankings = collapsed(answers, position, method)
-    n_given = sum(len(ranking.hits) for ranking in given)
+    n_retrieved = sum(len(ranking.hits) for ranking in retrieved)
     n_ranked = sum(len(ranking.ids) for ranking in rankings)
-    notes.add(Stage.COLLAPSE, n_given, n_ranked)
+    notes.add(Stage.COLLAPSE, n_retrieved, n_ranked)
     fusing = _Rankings(rankings, answered, plan, method, scores)
     candidates, n_fused, dropped = fusing.fused_relaxed(request, notes)
 
@@ -278,23 +278,23 @@ def fuse_question(
     ranked = _boosted(candidates, boosts, now, notes)
     ruled = pinned_first(ranked, plan, position, answered, pin_lookup, frozenset(request.exclude_ids))
     _note_rules(ruled, notes)
-    kept = _folded([candidate for candidate, _, _ in ruled.placed], plan, notes)
+    unique = _folded([candidate for candidate, _, _ in ruled.placed], plan, notes)
 
-    page = kept[slice(*shown_range(request, plan))]
+    page = unique[slice(*needed_range(request, plan))]
     hits = [ruled.marked(_fused_hit(*ruled.placed[place], folded), place) for place, folded in page]
     return FusedQuestion(
         hits=tuple(hits),
         stages=tuple(notes.notes),
-        total_matches=_total_matches(given, n_fused, notes.removed.get("blocked", 0)),
+        total_matches=_total_matches(retrieved, n_fused, notes.removed.get("blocked", 0)),
         ordered_by="pinned" if ruled.pinned else "score",
         removed=notes.removed,
-        relaxed=(*dropped_filters(request, given), *dropped),
+        relaxed=(*dropped_filters(request, retrieved), *dropped),
         rules=(*ruled.acted, *([plan.weights_rule] if plan.weights_rule else ())),
         signals=signals_of(rankings, answered),
         coverage=coverage(hits, {branch.name: branch.group for branch in plan.branches}),
         warnings=(
-            *dict.fromkeys(line for ranking in given for line in ranking.warnings),
-            *_end_warning(request, rankings, answered, len(kept)),
+            *dict.fromkeys(line for ranking in retrieved for line in ranking.warnings),
+            *_end_warning(request, rankings, answered, len(unique)),
         ),
-        texts={name: text for ranking in given for name, text in ranking.texts.items()},
+        texts={name: text for ranking in retrieved for name, text in ranking.texts.items()},
     )

@@ -1,4 +1,4 @@
-"""Team-draft interleaving: one page of two rankings, from which clicks tell which ranking is better.
+"""Team-draft interleaving: one page of two rankings, whose clicks say which ranking is better.
 
 Radlinski, Kurup and Joachims, How Does Clickthrough Data Reflect Retrieval Quality?, CIKM 2008.  In each round both teams pick
 their best hit that is not on the page yet, and a coin says who picks first.  Differently from there, a round has a winner only
@@ -52,11 +52,11 @@ def team_draft(a: Sequence[set[str]], b: Sequence[set[str]], coins: Iterator[int
         for side in (0, 1):
             while at[side] < len(rankings[side]) and not placed.isdisjoint(rankings[side][at[side]]):
                 at[side] += 1
-        left = [side for side in (0, 1) if at[side] < len(rankings[side])]
-        if not left:
+        remaining = [side for side in (0, 1) if at[side] < len(rankings[side])]
+        if not remaining:
             return
-        picks: list[tuple[int, Team | None]] = [(left[0], None)]
-        if len(left) == 2 and a[at[0]].isdisjoint(b[at[1]]):
+        picks: list[tuple[int, Team | None]] = [(remaining[0], None)]
+        if len(remaining) == 2 and a[at[0]].isdisjoint(b[at[1]]):
             first = next(coins)
             picks = [(first, TEAMS[first]), (1 - first, TEAMS[1 - first])]
         for side, team in picks:
@@ -90,10 +90,12 @@ def fused_question(
     begun_s, rankings = 0.0, list[FusedQuestion]()
     for side in plan.sides:
         begun_s = clock() if clock else 0.0
-        of_side = replace(whole, plan=side)
+        answers_of_side = replace(whole, plan=side)
         method = method_of(side.method)
         rankings.append(
-            fuse_question(of_side, position, method, scores=scores, pin_lookup=pin_lookup, clock=clock)
+            fuse_question(
+                answers_of_side, position, method, scores=scores, pin_lookup=pin_lookup, clock=clock
+            )
         )
     a, b = ([_ids(hit) for hit in ranking.hits] for ranking in rankings)
     slots = list(islice(team_draft(a, b, coins_of(request.request_id)), request.top_k))
@@ -127,8 +129,8 @@ def missing_scores(
     missing: dict[str, dict[str, None]] = {}
     for side in answers.plan.sides:
         if side.complete_scores:
-            of_side = unscored_passages(replace(answers, plan=side), position, method_of(side.method))
-            for branch, passage_ids in of_side.items():
+            unscored = unscored_passages(replace(answers, plan=side), position, method_of(side.method))
+            for branch, passage_ids in unscored.items():
                 missing.setdefault(branch, {}).update(dict.fromkeys(passage_ids))
     return {branch: list(passage_ids) for branch, passage_ids in missing.items()}
 

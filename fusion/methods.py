@@ -14,7 +14,7 @@ from math import fsum, inf, isfinite, sqrt
 from statistics import fmean
 
 from fusion.candidates import best_first
-from models.declarations.fusion_method import BranchRanking, Method, Worth, Worths
+from models.declarations.fusion_method import BranchRanking, Contribution, ContributionFunction, Method
 
 # By ranks
 
@@ -24,11 +24,11 @@ def reciprocal_rank(k: float, rank: int = 1) -> float:
 
 
 @lru_cache(maxsize=256)
-def _rrf_row(weight: float, k: float, length: int) -> tuple[Worth, ...]:
-    return tuple([Worth(weight, reciprocal_rank(k, rank)) for rank in range(1, length + 1)])
+def _rrf_row(weight: float, k: float, length: int) -> tuple[Contribution, ...]:
+    return tuple([Contribution(weight, reciprocal_rank(k, rank)) for rank in range(1, length + 1)])
 
 
-def _rrf(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]:
+def _rrf(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Contribution]]:
     """1 / (k + rank) for every id, with its branch's weight."""
     return [_rrf_row(ranking.weight, k, len(ranking.ids)) for ranking in rankings]
 
@@ -57,7 +57,7 @@ def _group_fusion(members: Sequence[BranchRanking], k: float) -> dict[str, tuple
     return {id_: (score, reciprocal_rank(k, rank)) for rank, (id_, score) in enumerate(ordered, start=1)}
 
 
-def _rrf_grouped(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]:
+def _rrf_grouped(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Contribution]]:
     """Normalised: 1 / (k + rank in the group).  Weight: the branch's share of its group's weight.
 
     The share is the branch's part of the document's fused score inside the group, so the contributions of a group's
@@ -70,7 +70,7 @@ def _rrf_grouped(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[W
     weights = {name: fmean(member.weight for member in members) for name, members in groups.items()}
     fused = {name: _group_fusion(members, k) for name, members in groups.items() if len(members) > 1}
 
-    table: list[Sequence[Worth]] = []
+    table: list[Sequence[Contribution]] = []
     for ranking, alone in zip(rankings, _rrf(rankings, k), strict=True):
         if ranking.weight <= 0 or len(groups[ranking.group]) == 1:
             table.append(alone)
@@ -80,7 +80,7 @@ def _rrf_grouped(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[W
         for id_, (weight, normalised) in zip(ranking.ids, alone, strict=True):
             score, in_group = group[id_]
             share = weight * normalised / score if score else 0.0
-            row.append(Worth(group_weight * share, in_group))
+            row.append(Contribution(group_weight * share, in_group))
         table.append(row)
     return table
 
@@ -114,8 +114,8 @@ _LARGEST = 1e100
 Normalise = Callable[[Sequence[float], BranchRanking], Sequence[float]]
 """The scores of a ranking, and the ranking -> the value of each score."""
 
-new_worth = partial(tuple.__new__, Worth)
-"""Makes a worth of (weight, normalised) in half the time that `Worth(…)` takes."""
+new_contribution = partial(tuple.__new__, Contribution)
+"""Makes a contribution of (weight, normalised) in half the time that `Contribution(…)` takes."""
 
 
 def values_of(ranking: BranchRanking, normalise: Normalise) -> Sequence[float]:
@@ -127,23 +127,25 @@ def values_of(ranking: BranchRanking, normalise: Normalise) -> Sequence[float]:
     return [next(values) if abs(score) <= _LARGEST else 0.0 for score in scores]
 
 
-def by_score(normalise: Normalise) -> Worths:
+def by_score(normalise: Normalise) -> ContributionFunction:
     """For each hit its normalised score, with its branch's weight."""
 
-    def worths(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]:
+    def contributions(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Contribution]]:
         return [
-            [new_worth((ranking.weight, value)) for value in values_of(ranking, normalise)]
+            [new_contribution((ranking.weight, value)) for value in values_of(ranking, normalise)]
             for ranking in rankings
         ]
 
-    return worths
+    return contributions
 
 
-def _score_method(name: str, worths: Worths, *, best: float = 1.0, equal: float = 1.0) -> Method:
+def _score_method(
+    name: str, contributions: ContributionFunction, *, best: float = 1.0, equal: float = 1.0
+) -> Method:
     """`best`: the highest value, inf if there is none; `equal`: the value of a list's only hit, or of equal scores."""
     return Method(
         name,
-        worths,
+        contributions,
         best=lambda k: best,
         single_hit=lambda k: equal,
         all_equal=lambda k, rank: equal,
@@ -184,7 +186,7 @@ TM2C2 = _score_method(
 score m.
 
 m is the branch's `floor` (BM25: 0), and -1, the lowest cosine, for a branch that has none; if its last hit has less,
-that hit's score.  Unlike min-max, the last hit of a list is worth more than 0, and a longer list changes no value.
+that hit's score.  Unlike min-max, the last hit of a list has more than 0, and a longer list changes no value.
 """
 
 
@@ -199,14 +201,14 @@ COMB_SUM = _score_method("comb-sum", by_score(_comb_sum_values))
 """
 
 
-def _comb_mnz(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]:
+def _comb_mnz(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Contribution]]:
     """For each hit its normalised score; its weight is the branch's, times the number of branches that found the document."""
     finders = Counter(
-        id_ for ranking in rankings if ranking.weight > 0 for id_ in ranking.ids[: ranking.found]
+        id_ for ranking in rankings if ranking.weight > 0 for id_ in ranking.ids[: ranking.n_retrieved]
     )
     return [
         [
-            new_worth((ranking.weight * finders[id_], value))
+            new_contribution((ranking.weight * finders[id_], value))
             for id_, value in zip(ranking.ids, values_of(ranking, _comb_sum_values), strict=True)
         ]
         for ranking in rankings
@@ -270,8 +272,8 @@ def _bounded_values(scores: Sequence[float], ranking: BranchRanking) -> list[flo
 BOUNDED = _score_method("bounded", by_score(_bounded_values), equal=0.5)
 """Bounded scores: sum of weight x score / (score + half); a value shows how good a hit is by itself, and not in its list.
 
-`half` is the score that is worth .5; a configuration declares it for each branch (`halves`), best as the median of the best scores of
-a namespace.  A branch without one takes its own best score.  Scores below 0 are worth 0.
+`half` is the score whose value is .5; a configuration declares it for each branch (`halves`), best as the median of the best scores of
+a namespace.  A branch without one takes its own best score.  Scores below 0 have the value 0.
 """
 
 METHODS = (BOUNDED, COMB_MNZ, COMB_SUM, DBSF, MIN_MAX, RRF, RRF_GROUPED, TM2C2, Z_SCORE)

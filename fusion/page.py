@@ -40,11 +40,11 @@ def rules_at(plan: Plan, position: int) -> QuestionRules:
     return plan.rules.get(plan.searched[position], NO_RULES) if plan.rules else NO_RULES
 
 
-def not_found(rules: QuestionRules, given: Iterable[Ranking]) -> list[str]:
+def not_found(rules: QuestionRules, rankings: Iterable[Ranking]) -> list[str]:
     """The pinned documents that no branch has found; a store looks them up."""
     if not rules.pinned:
         return []
-    known = {hit.document_id for ranking in given for hit in ranking.hits}
+    known = {hit.document_id for ranking in rankings for hit in ranking.hits}
     return [document for document in rules.pinned if document not in known]
 
 
@@ -108,8 +108,8 @@ def pinned_first(
             pinned[document] = ranked[best[document]]
         elif document in known and document not in excluded:
             pinned[document] = Candidate(0.0, known[document][0]._replace(score=0.0), []), 0.0, {}
-    taken = {best[document] for document in pinned if document in best}
-    rest = (candidate_placed for place, candidate_placed in enumerate(ranked) if place not in taken)
+    pinned_places = {best[document] for document in pinned if document in best}
+    rest = (candidate_placed for place, candidate_placed in enumerate(ranked) if place not in pinned_places)
     blocked = [document for document in rules.blocked if document in known]
     stores = {document: known[document][1] for document in pinned if document not in best}
     return Ruled([*pinned.values(), *rest], rules, list(pinned), blocked, stores)
@@ -145,16 +145,16 @@ def grouped(question: FusedQuestion, grouping: Grouping, texts: Mapping[str, Pas
     """
     groups = [_group_of(hit, grouping.field, texts) for hit in question.hits]
     seen: Counter[bytes | None] = Counter()
-    kept = []
+    remaining = []
     for hit, group in zip(question.hits, groups, strict=True):
         seen[group] += 1
         if hit.pinned or group is None or seen[group] <= grouping.size:
-            kept.append(hit)
+            remaining.append(hit)
     unknown = () if not groups or any(groups) else (f"group_by: no hit has the field {grouping.field!r}",)
     return replace(
         question,
-        hits=tuple(kept),
-        removed={**question.removed, "group_by": len(groups) - len(kept)},
+        hits=tuple(remaining),
+        removed={**question.removed, "group_by": len(groups) - len(remaining)},
         warnings=(*question.warnings, *unknown),
     )
 
@@ -168,15 +168,16 @@ def diversified(
 ) -> list[int]:
     """The places of the hits in their new order.  `similarity` is symmetric; a tie goes to the hit that was before."""
     nearest: list[float] = [0.0] * len(relevance)
-    left, order = list(range(len(relevance))), list[int]()
-    while left:
+    remaining, order = list(range(len(relevance))), list[int]()
+    while remaining:
         chosen = max(
-            left, key=lambda place: ((1 - diversity) * relevance[place] - diversity * nearest[place], -place)
+            remaining,
+            key=lambda place: ((1 - diversity) * relevance[place] - diversity * nearest[place], -place),
         )
-        left.remove(chosen)
-        for place in left:
-            likeness = similarity[chosen][place]
-            nearest[place] = max(nearest[place], likeness) if order else likeness
+        remaining.remove(chosen)
+        for place in remaining:
+            to_chosen = similarity[chosen][place]
+            nearest[place] = max(nearest[place], to_chosen) if order else to_chosen
         order.append(chosen)
     return order
 
@@ -211,9 +212,9 @@ def page_of(question: FusedQuestion, request: Request, plan: Plan) -> FusedQuest
     best, removed = question.hits[: request.offset + request.top_k], question.removed
     if request.autocut is not None:
         pinned, others = split_pinned(best)
-        kept = hits_before_jump([hit.score for hit in others], request.autocut)
-        removed = {**removed, "autocut": len(others) - kept}
-        best = (*pinned, *others[:kept])
+        n_before_jump = hits_before_jump([hit.score for hit in others], request.autocut)
+        removed = {**removed, "autocut": len(others) - n_before_jump}
+        best = (*pinned, *others[:n_before_jump])
     hits: Sequence[FusedHit] = best[request.offset :]
     groups = {branch.name: branch.group for branch in plan.branches}
     return replace(question, hits=tuple(hits), removed=removed, coverage=coverage(hits, groups))

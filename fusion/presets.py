@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import fsum
 
-from fusion.methods import COMB_SUM, DBSF, RRF, by_score, min_max_values, new_worth, values_of
-from models.declarations.fusion_method import BranchRanking, Method, Worth
+from fusion.methods import COMB_SUM, DBSF, RRF, by_score, min_max_values, new_contribution, values_of
+from models.declarations.fusion_method import BranchRanking, Contribution, Method
 
 
 def _preset(name: str, method: Method, *, k: float = 60.0, is_weighted: bool = True) -> Method:
@@ -27,7 +27,7 @@ def _preset(name: str, method: Method, *, k: float = 60.0, is_weighted: bool = T
     return replace(
         method,
         name=name,
-        worths=lambda rankings, _: method.worths(weighted(rankings), k),
+        contributions=lambda rankings, _: method.contributions(weighted(rankings), k),
         best=lambda _: method.best(k),
         single_hit=lambda _: method.single_hit(k),
         all_equal=lambda _, rank: method.all_equal(k, rank),
@@ -48,7 +48,7 @@ Its `rank_window_size` is an option of the configuration.
 ELASTIC_LINEAR = _preset("elastic-linear", COMB_SUM)
 """Elasticsearch's `linear` retriever with the normalizer `minmax`: sum of weight x (score - lowest) / (highest - lowest).
 
-Equal scores are worth 1.  Its `rank_window_size` is an option of the configuration.
+Equal scores become 1.  Its `rank_window_size` is an option of the configuration.
 """
 
 HAYSTACK = _preset("haystack", RRF)
@@ -64,23 +64,23 @@ WEAVIATE_RANKED = _preset("weaviate-ranked", RRF, k=59)
 """Weaviate's `rankedFusion`: sum of weight / (60 + rank from 0); `alpha` is the weight of the vectors, 1 - alpha that of BM25."""
 
 WEAVIATE_RELATIVE = _preset("weaviate-relative", COMB_SUM)
-"""Weaviate's `relativeScoreFusion`: sum of weight x (score - lowest) / (highest - lowest); equal scores are worth 1.
+"""Weaviate's `relativeScoreFusion`: sum of weight x (score - lowest) / (highest - lowest); equal scores become 1.
 
 `alpha` is the weight of the vectors, 1 - alpha that of BM25; its default is .75.
 """
 
 QDRANT_DBSF = _preset("qdrant-dbsf", DBSF, is_weighted=False)
-"""Qdrant's `dbsf`: sum of (score - mean + 3 sigma) / 6 sigma, sigma with n - 1, without weights; equal scores are worth .5."""
+"""Qdrant's `dbsf`: sum of (score - mean + 3 sigma) / 6 sigma, sigma with n - 1, without weights; equal scores become .5."""
 
 
-def _qdrant(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]:
+def _qdrant(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Contribution]]:
     """Normalised: (1 + weight) / (rank + weight), which is 1 at rank 1.  Weight: weight / (1 + weight)."""
     return [_qdrant_row(ranking.weight, len(ranking.ids)) for ranking in rankings]
 
 
-def _qdrant_row(weight: float, length: int) -> list[Worth]:
+def _qdrant_row(weight: float, length: int) -> list[Contribution]:
     share = weight / (1 + weight)
-    return [new_worth((share, (1 + weight) / (rank + weight))) for rank in range(1, length + 1)]
+    return [new_contribution((share, (1 + weight) / (rank + weight))) for rank in range(1, length + 1)]
 
 
 QDRANT = Method(
@@ -103,7 +103,7 @@ _opensearch_unweighted = by_score(
 )
 
 
-def _opensearch(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]:
+def _opensearch(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Contribution]]:
     """For each hit its normalised score; its weight is the branch's share of all weights."""
     total = fsum(ranking.weight for ranking in rankings) or 1.0
     return _opensearch_unweighted(
@@ -123,7 +123,7 @@ OPENSEARCH = Method(
 """OpenSearch's `normalization-processor`: `min_max`, then `arithmetic_mean`.
 
 The mean is sum of weight x value / sum of all weights; a document that a branch did not find has the value 0 there.  A value of 0
-that min-max gives becomes .001, and equal scores are worth 1.
+that min-max gives becomes .001, and equal scores become 1.
 """
 
 _FULL_BM25 = 20.0
@@ -137,7 +137,7 @@ def _clamped(scores: Sequence[float], ranking: BranchRanking) -> list[float]:
     return [0.0 if score <= 0 else 1.0 if score >= full else score / full for score in scores]
 
 
-def _late_fusion(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]:
+def _late_fusion(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Contribution]]:
     """For each hit its clamped score; its weight is the branch's share of the document's score, boost and cut included."""
     table = [values_of(ranking, _clamped) for ranking in rankings]
     finders: dict[str, list[BranchRanking]] = {}
@@ -155,7 +155,7 @@ def _late_fusion(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[W
         shares[id_] = factor if factor * sums[id_] <= 1.0 else 1.0 / sums[id_]
     return [
         [
-            new_worth((shares.get(id_, 0.0) * ranking.weight, value))
+            new_contribution((shares.get(id_, 0.0) * ranking.weight, value))
             for id_, value in zip(ranking.ids, values, strict=True)
         ]
         for ranking, values in zip(rankings, table, strict=True)

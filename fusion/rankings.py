@@ -33,9 +33,9 @@ def branch_texts(text: str, variants: Sequence[Variant], kinds: Collection[str])
 
     A variant without text replaces nothing.
     """
-    taken = [variant for variant in variants if variant.kind in kinds and variant.text.strip()]
-    texts = {} if any(variant.replace for variant in taken) else {text: 1.0}
-    for variant in sorted(taken, key=lambda variant: not variant.replace):
+    usable = [variant for variant in variants if variant.kind in kinds and variant.text.strip()]
+    texts = {} if any(variant.replace for variant in usable) else {text: 1.0}
+    for variant in sorted(usable, key=lambda variant: not variant.replace):
         texts.setdefault(variant.text, 1.0 if variant.replace else VARIANT_WEIGHT)
     return texts
 
@@ -138,7 +138,7 @@ def unscored(rankings: Sequence[BranchRanking]) -> dict[str, dict[str, list[Hit]
 
 
 def completed(rankings: Sequence[BranchRanking], scores: Scores) -> list[BranchRanking]:
-    """The rankings with every document that any of them has; `found` is the number of the branch's own hits.
+    """The rankings with every document that any of them has; `n_retrieved` is the number of the branch's own hits.
 
     Of a document's passages the one with the best of `scores` stands for it.  A document that has none gets the branch's
     `floor` or, if the branch has none, the score of its last hit: it cannot have more.
@@ -158,7 +158,7 @@ def completed(rankings: Sequence[BranchRanking], scores: Scores) -> list[BranchR
                 ranking,
                 ids=(*ranking.ids, *ids),
                 hits=(*ranking.hits, *(added[id_] for id_ in ids)),
-                found=len(ranking.ids),
+                n_retrieved=len(ranking.ids),
             )
         )
     return whole

@@ -34,7 +34,7 @@ class Reached:
     """Logits of the reranked passages by passage id."""
 
 
-def shown_range(request: Request, plan: Plan) -> tuple[int, int | None]:
+def needed_range(request: Request, plan: Plan) -> tuple[int, int | None]:
     """The range [first, last) of folded hits that matter: the page, or all hits that a later stage may move onto it."""
     if is_chosen_among_all(request):
         return 0, None
@@ -81,17 +81,19 @@ def _above_lowest(
     if request.thresholds is None or (lowest := request.thresholds.min_rerank_score) is None:
         return question, hits
     above = {hit.passage_id for hit in above_rerank_score(hits, lowest)}
-    kept = [hit for hit in hits if hit.pinned or hit.passage_id in above]
-    if hits and not kept and relaxable_thresholds(request, ("min_rerank_score",)):
+    accepted = [hit for hit in hits if hit.pinned or hit.passage_id in above]
+    if hits and not accepted and relaxable_thresholds(request, ("min_rerank_score",)):
         return replace(question, relaxed=(*question.relaxed, "thresholds.min_rerank_score")), hits
-    return replace(question, removed={**question.removed, "min_rerank_score": len(hits) - len(kept)}), kept
+    return replace(
+        question, removed={**question.removed, "min_rerank_score": len(hits) - len(accepted)}
+    ), accepted
 
 
 def rerank_question(
     question: FusedQuestion, rerank: RerankPlan, reached: Reached, request: Request, plan: Plan
 ) -> FusedQuestion:
     """The page of the question after reranking, or all its hits if the page is chosen later; its hits are those of
-    `shown_range`.
+    `needed_range`.
 
     If no hit was reached, the fused order and scores stay.
     """

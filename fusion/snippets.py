@@ -122,17 +122,17 @@ def _sentences(text: str, matches: Matches) -> list[_Sentence]:
     return sentences
 
 
-class _Worth:
-    """The worth of any part of a text: a sum over its characters."""
+class _PartScores:
+    """The score of any part of a text: a sum over its characters."""
 
     def __init__(self, text: str, sentences: Sequence[tuple[_Sentence, float]], longest: int) -> None:
         share = min(1.0, longest / (_BEFORE + _AFTER))
         beside = round(_BEFORE * share), round(_AFTER * share)
         self._starts, self._each, self._before = [0], [0.0], [0.0]
-        for sentence, worth in sentences:
-            around = worth if _has_cells(text[sentence.start : sentence.end]) else worth * _FURTHER
+        for sentence, score in sentences:
+            around = score if _has_cells(text[sentence.start : sentence.end]) else score * _FURTHER
             self._add(sentence.start, around)
-            self._add(max(sentence.start, sentence.first - beside[0]), worth)
+            self._add(max(sentence.start, sentence.first - beside[0]), score)
             self._add(min(sentence.end, sentence.last + beside[1]), around)
             self._add(sentence.end, 0.0)
 
@@ -146,16 +146,16 @@ class _Worth:
         return self._before[at] + (end - self._starts[at]) * self._each[at]
 
     def best_start(self, longest: int) -> tuple[float, int]:
-        """The worth of the best `longest` characters, and where they start: where a part of the sum starts or ends."""
+        """The score of the best `longest` characters, and where they start: where a part of the sum starts or ends."""
         best, start = self.until(longest), 0
         for at, before in zip(self._starts, self._before, strict=True):
             first = max(0, at - longest)
-            for place, worth in (
+            for place, score in (
                 (at, self.until(at + longest) - before),
                 (first, before - self.until(first)),
             ):
-                if worth > best * _CLEARLY:
-                    best, start = worth, place
+                if score > best * _CLEARLY:
+                    best, start = score, place
         return best, start
 
 
@@ -212,18 +212,18 @@ def _place(texts: Sequence[str], matches: Sequence[Matches], longest: int) -> tu
     read = [_sentences(text, text_matches) for text, text_matches in zip(texts, matches, strict=True)]
     among = Counter(term for sentences in read for sentence in sentences for term in sentence.terms)
 
-    def worth(sentence: _Sentence) -> float:
+    def score(sentence: _Sentence) -> float:
         return sum([1 / among[term] for term in sentence.terms]) ** 2 / sqrt(sentence.end - sentence.start)
 
-    worths = [[worth(sentence) for sentence in sentences] for sentences in read]
-    most = max((max(each) for each in worths if each), default=0.0)
+    scores = [[score(sentence) for sentence in sentences] for sentences in read]
+    most = max((max(each) for each in scores if each), default=0.0)
     best, chosen, start = 0.0, 0, 0
-    for place, (text, sentences, each) in enumerate(zip(texts, read, worths, strict=True)):
+    for place, (text, sentences, each) in enumerate(zip(texts, read, scores, strict=True)):
         weighed = [
             (sentence, value * (_BEST_SENTENCE if value == most else 1.0))
             for sentence, value in zip(sentences, each, strict=True)
         ]
-        value, at = _Worth(text, weighed, longest).best_start(longest)
+        value, at = _PartScores(text, weighed, longest).best_start(longest)
         if value > best * (_ANOTHER_PASSAGE if place else 1.0):
             best, chosen, start = value, place, at
     return chosen, start

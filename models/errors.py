@@ -72,8 +72,8 @@ class OtherEncoder(BadIndex):
 
 class UnknownNamespace(BadIndex):
     """`detail`, which callers read, says which namespaces are there, as far as that is known; the HTTP API shows a key its own
-    (`records.keys.redaction`).  The text of the exception, which logs and commands show to operators, also says where it was looked
-    for."""
+    (`records.keys.redaction`).  The text of the exception, which logs and commands show to operators, also says where it was
+    searched."""
 
     def __init__(self, namespace: str, place: str, there: Iterable[str] | None = None) -> None:
         wrong = f"{NO_NAMESPACE}{safe_repr(namespace)}"

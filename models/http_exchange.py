@@ -49,18 +49,18 @@ async def exchange(
             what = f"{where} refused the connection, or cannot be reached: {error}"
             raise StoreUnavailable(what) from None
         except (httpx2.TransportError, ssl.SSLError) as error:
-            # Only h11's words tell a closed connection from an answer that is no HTTP.  They may also quote a header with the key.
+            # Only h11's words distinguish a closed connection from an answer that is no HTTP.  They may also quote a header with the key.
             was_closed = "closed connection" in str(error) or "disconnected" in str(error)
             if isinstance(error, httpx2.ProtocolError) and not was_closed:
                 raise InvalidAnswer(f"{where} sent an answer that is no valid HTTP") from None
             if trace.is_new or trace.has_headers:
                 raise StoreUnavailable(f"{where} closed the connection") from None
-            # The server closed a kept connection, which says nothing about the server.
+            # The server closed a persistent connection, which says nothing about the server.
 
 
 def _acknowledge(response: httpx2.Response) -> None:
     """Some servers, such as Python's own, send the body of an answer when its head is acknowledged, which Linux would do after
-    40 ms on a kept connection."""
+    40 ms on a persistent connection."""
     stream = response.extensions.get("network_stream")
     connection = stream and stream.get_extra_info("socket")
     if connection and hasattr(socket, "TCP_QUICKACK"):
@@ -69,7 +69,7 @@ def _acknowledge(response: httpx2.Response) -> None:
 
 
 class _ConnectionTrace:
-    """What httpx tells of a request's connection.  Closes one whose TLS handshake does not end, which httpcore leaves to the garbage
+    """What httpx reports of a request's connection.  Closes one whose TLS handshake does not end, which httpcore leaves to the garbage
     collection."""
 
     is_new = False

@@ -39,8 +39,8 @@ async def retried_on_loop(
 
 
 def pauses(*seconds: float) -> Pause:
-    pauses_s = iter(seconds)
-    return lambda _: next(pauses_s, None)
+    remaining_s = iter(seconds)
+    return lambda _: next(remaining_s, None)
 
 
 def _wait_s(error: Exception, pause_s: Pause, ends_at_s: float) -> float:

@@ -175,15 +175,15 @@ _KINDS: Mapping[str, type[_Rule]] = {"pin": Pin, "block": Block, "synonyms": Syn
 Read = TypeVar("Read", bound=Rules)
 
 
-def read_rules(given: Any) -> Rules:
+def read_rules(value: Any) -> Rules:
     """Raises WrongDeclaration, as `read_as` does."""
-    return read_as(Rules, given)
+    return read_as(Rules, value)
 
 
-def read_as(model: type[Read], given: Any) -> Read:
+def read_as(model: type[Read], value: Any) -> Read:
     """Raises WrongDeclaration, which names the field and what is allowed there."""
     try:
-        return model.model_validate(given)
+        return model.model_validate(value)
     except ValidationError as error:
         faults: list[Any] = error.errors(include_url=False, include_input=False)
         for fault in faults:

@@ -119,12 +119,12 @@ class Running:
             "unreadable": int(self.redis.xlen(UNREADABLE)),
         }
 
-    def findings(self, *left_out: str) -> list[dict[str, Any]]:
-        """What each check finds, as JSON, without the checks `left_out`."""
+    def findings(self, *excluded: str) -> list[dict[str, Any]]:
+        """What each check finds, as JSON, without the checks `excluded`."""
         return [
             {"check": name, **asdict(finding)}
             for name, check in CHECKS.items()
-            if name not in left_out
+            if name not in excluded
             for finding in check(self)
         ]
 

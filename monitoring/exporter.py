@@ -44,11 +44,11 @@ def render_cells(
     families: dict[str, Metric] = {up.name: up}
     for name, redis in cells.items():
         try:
-            found = list(_families(redis, read_queues(redis)))
+            cell_families = list(_families(redis, read_queues(redis)))
         except RedisError:
-            found = []
-        up.add_metric([name], bool(found))
-        for family in found:
+            cell_families = []
+        up.add_metric([name], bool(cell_families))
+        for family in cell_families:
             samples = [one._replace(labels={**one.labels, "cell": name}) for one in family.samples]
             family.samples = []
             families.setdefault(family.name, family).samples += samples
@@ -57,7 +57,7 @@ def render_cells(
 
 def _text(families: Iterable[Metric]) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Found(list(families)))
+    registry.register(_Families(list(families)))
     return generate_latest(registry)
 
 
@@ -69,7 +69,7 @@ def _families(redis: Redis, queues: Mapping[str, QueueState]) -> Iterator[Metric
     yield from _present(redis, breakers, queues)
 
 
-class _Found(Collector):
+class _Families(Collector):
     def __init__(self, families: Sequence[Metric]) -> None:
         self._families = families
 

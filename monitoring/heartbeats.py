@@ -95,7 +95,7 @@ class RedisHeartbeats:
             takes_writes = self._takes_writes()
         except redis.BusyLoadingError:
             # The server reads its append-only file: it is alive, and a large file takes long.
-            return {**dict.fromkeys(workers), **self._of_server(is_ready=False)}
+            return {**dict.fromkeys(workers), **self._server_heartbeat(is_ready=False)}
         except redis.RedisError:
             return dict.fromkeys(workers)
         beats = {
@@ -103,7 +103,10 @@ class RedisHeartbeats:
             for name, value in zip(workers, values, strict=False)
             if (beat := parse_heartbeat(name, value, now_ms)) is not None
         }
-        return {**(beats if takes_writes else dict.fromkeys(workers)), **self._of_server(is_ready=True)}
+        return {
+            **(beats if takes_writes else dict.fromkeys(workers)),
+            **self._server_heartbeat(is_ready=True),
+        }
 
     def _takes_writes(self) -> bool:
         try:
@@ -112,5 +115,5 @@ class RedisHeartbeats:
             return not is_transient(error)
         return True
 
-    def _of_server(self, *, is_ready: bool) -> dict[str, Heartbeat]:
+    def _server_heartbeat(self, *, is_ready: bool) -> dict[str, Heartbeat]:
         return {self._server: Heartbeat(self._server, 0.0, is_ready)} if self._server else {}

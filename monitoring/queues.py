@@ -57,7 +57,7 @@ def open_queues(redis: Redis, queues: Sequence[str], *, broker_url: str | None =
 def queue_states(
     redis: Redis, queues: Sequence[str], *, broker_url: str | None = None
 ) -> dict[str, QueueState]:
-    """Look once.  For repeated looks, keep the object that `open_queues` returns."""
+    """Reads the queues once.  A caller that reads them repeatedly keeps the object that `open_queues` returns."""
     with closing(open_queues(redis, queues, broker_url=broker_url)) as opened:
         return opened.states()
 

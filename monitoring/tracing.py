@@ -92,7 +92,7 @@ class RequestSpans:
             context=caller,
             kind=SpanKind.CLIENT,
             start_time=_ns(ended.accepted_at_ms),
-            attributes=_of_request(ended, with_texts=self._with_texts),
+            attributes=_request_attributes(ended, with_texts=self._with_texts),
         )
         if not request.is_recording():  # the caller's sampling, or OTEL_TRACES_SAMPLER
             return
@@ -113,7 +113,7 @@ class RequestSpans:
             context=_within(request),
             kind=SpanKind.CONSUMER,
             start_time=_ns(ended.accepted_at_ms, begun_ms),
-            attributes=_of_branch(ended, branch),
+            attributes=_branch_attributes(ended, branch),
         )
         if not branch.has_answered:
             _fail(span, branch.outcome)
@@ -148,7 +148,7 @@ class RequestSpans:
         fusion.end(_ns(ended.ended_at_ms))
 
 
-def _of_request(ended: Ended, *, with_texts: bool) -> dict[str, Any]:
+def _request_attributes(ended: Ended, *, with_texts: bool) -> dict[str, Any]:
     request, questions = ended.request, ended.request.get("questions") or ()
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": "retrieval",
@@ -169,7 +169,7 @@ def _of_request(ended: Ended, *, with_texts: bool) -> dict[str, Any]:
     return attributes
 
 
-def _of_branch(ended: Ended, branch: EndedBranch) -> dict[str, Any]:
+def _branch_attributes(ended: Ended, branch: EndedBranch) -> dict[str, Any]:
     hedge = f":{branch.attempt}" if branch.attempt > 1 else ""
     return {
         "messaging.system": "celery",

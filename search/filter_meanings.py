@@ -43,7 +43,7 @@ def _value_of(text: Any) -> int | float | bool | None:
     return _TRUTHS.get(text.lower()) if number is None else number
 
 
-def meant_filters(request: Request) -> dict[str, Any]:
+def expanded_filters(request: Request) -> dict[str, Any]:
     """What the stores are to compare."""
     meant: dict[str, Any] = {}
     for field, forced, requested in _conditions(request):

@@ -29,8 +29,8 @@ from tasks.wiring.resources import Resources
 log = get_logger("chorale.calls")
 
 TAKE_S = 1
-"""How long one look waits for a call."""
-REPLY_KEPT_MS = 60_000
+"""How long one read of the list waits for a call."""
+REPLY_TTL_MS = 60_000
 MOST_LISTED = 1_000
 READ_S = 5.0
 """Longest time for reading documents."""
@@ -49,7 +49,7 @@ class _Message(BaseModel):
     do: str
     caller: str = Field(pattern=r"^[0-9a-f]{32}$")
     number: int
-    given: dict[str, Any]
+    arguments: dict[str, Any] = Field(alias="given")
 
 
 class ServiceCalls(Duty):
@@ -80,7 +80,7 @@ class ServiceCalls(Duty):
         key = JOB_REPLY + message.caller
         with redis.pipeline() as trip:
             trip.rpush(key, to_json({"number": message.number, **self._reply(message)}, inf_nan_mode="null"))
-            trip.pexpire(key, REPLY_KEPT_MS)
+            trip.pexpire(key, REPLY_TTL_MS)
             trip.execute()
         return True
 
@@ -88,7 +88,7 @@ class ServiceCalls(Duty):
         if message.do not in CALLS:
             return {"error": "unknown_command", "message": f"this version cannot do {message.do[:80]!r}"}
         try:
-            return {"result": CALLS[message.do](_Calls(self._resources), **message.given)}
+            return {"result": CALLS[message.do](_Calls(self._resources), **message.arguments)}
         except tuple(ON_WIRE) as error:
             reason = InvalidRequest.from_validation(error) if isinstance(error, ValidationError) else error
             return {"error": ON_WIRE[type(error)], "message": str(reason)}

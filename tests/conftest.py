@@ -57,7 +57,7 @@ def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _heed_interruptions() -> None:
+def _restore_interruptions() -> None:
     """A shell without job control starts background jobs with SIGINT ignored, `nohup` any with SIGHUP; children
     inherit that."""
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):

@@ -54,7 +54,7 @@ def show(
     from cli.audit.view import request_parts
 
     row = recorded_request(request_id)
-    print_result({"request": row.shown()}, *request_parts(row), as_json=as_json)
+    print_result({"request": row.to_dict()}, *request_parts(row), as_json=as_json)
 
 
 @audit.command()

@@ -90,8 +90,8 @@ def compare(
             if not Path(side.name).is_file():
                 write_answers(side, record / f"{side.name}.jsonl")
     comparison = compared(collection, *sides, measure=measure, movers=movers)
-    if collection.left_out:
-        stderr().print(collection.left_out)
+    if collection.exclusion_note:
+        stderr().print(collection.exclusion_note)
     print_result(comparison.to_wire(), *_parts(comparison), as_json=as_json)
     if any(comparison.faults):
         stderr().print(

@@ -67,8 +67,8 @@ def evaluate(
             evaluation = ask_all(
                 collection, runs=runs, documents=documents, ask=measured.client.ask, progress=progress
             )
-    if collection.left_out:
-        console.print(collection.left_out)
+    if collection.exclusion_note:
+        console.print(collection.exclusion_note)
     print_result(evaluation.to_wire(), *_parts(evaluation), as_json=as_json)
     if evaluation.faults:
         console.print(f"{sum(evaluation.faults.values())} answers were not whole; the figures are too low:")

@@ -173,7 +173,7 @@ def _lines_of(verdict: Verdict) -> Iterator[str]:
     yield f"line {question.line}: {question.text}"
     if verdict.missing:
         yield f"  missing   {verdict.missing}"
-    for place in verdict.found:
+    for place in verdict.placements:
         ranks = ", ".join(f"{name} {rank}" for name, rank in place.branches.items()) or "no branch found it"
         where = "not among the first 100" if place.rank is None else f"rank {place.rank} ({ranks})"
         yield f"  expected  {place.document_id}: {where}"

@@ -107,8 +107,8 @@ def _of_collection(
     from cli.commands.evaluate import index_collection
     from evaluation.tuning.branch_lists import JudgedQuestion
 
-    if collection.left_out:
-        console.print(collection.left_out)
+    if collection.exclusion_note:
+        console.print(collection.exclusion_note)
     index_collection(collection, resources, console)
     questions = [
         JudgedQuestion(id_, text, collection.namespace) for id_, text in collection.questions.items()

@@ -94,7 +94,7 @@ def language_models_time(installation: Installation) -> Iterator[Finding]:
         most_s = request_s - reserves_ms(request_s, budget_ms)[1] / 1000 - SEARCH_RESERVE_S
         for branch in installation.pipeline.branches_of(configuration):
             options = generators.options(branch.name)
-            if options is not None and options.asks_a_model and options.limit_s > most_s:
+            if options is not None and options.calls_model and options.limit_s > most_s:
                 yield Finding(
                     f"configuration {configuration.name!r} has no timeout_s: of the {request_s:g} s of a request that "
                     f"gives none the language model of {branch.name} has at most {most_s:.1f} s, not its limit_s of "
@@ -108,7 +108,7 @@ def language_models(installation: Installation) -> Iterator[Finding]:
     endpoints: dict[tuple[object, ...], tuple[Endpoint, list[str]]] = {}
     for branch in installation.pipeline.branches:
         options = generators.options(branch.name)
-        if options is not None and options.asks_a_model:
+        if options is not None and options.calls_model:
             # The generator of a package has an endpoint of its own.
             key = (branch.name,) if options.is_foreign else (options.url, options.model, options.api_key_env)
             endpoints.setdefault(key, (options, []))[1].append(branch.name)

@@ -42,7 +42,7 @@ def table(measured: Mapping[str, Any]) -> str:
     """The computed part of the page."""
     cpu = cpu_by_role(measured)
     redis = next(one for one in measured["redis_at"] if one["in_flight"] == IN_FLIGHT)
-    rows, left = measured["audit_rows_per_request"], measured["redis_bytes_left_per_request"]
+    rows, remaining_bytes = measured["audit_rows_per_request"], measured["redis_bytes_left_per_request"]
 
     def processes(ms: float, rate: int) -> int:
         return ceil(rate * ms / 1_000 / BUSY)
@@ -68,8 +68,8 @@ def table(measured: Mapping[str, Any]) -> str:
     lines[f"Redis' network, Mbit/s ({redis['bytes_moved']:,} bytes a request)"] = [
         f"{rate * redis['bytes_moved'] * 8 / 1e6:,.0f}" for rate in RATES
     ]
-    lines[f"answers that Redis keeps for {ANSWER_TTL_S} s, GB ({left:,} bytes a request)"] = [
-        f"{rate * left * ANSWER_TTL_S / 1e9:,.2f}" for rate in RATES
+    lines[f"answers that Redis keeps for {ANSWER_TTL_S} s, GB ({remaining_bytes:,} bytes a request)"] = [
+        f"{rate * remaining_bytes * ANSWER_TTL_S / 1e9:,.2f}" for rate in RATES
     ]
     lines[f"audit rows a second ({rows:g} a request)"] = [f"{rate * rows:,.0f}" for rate in RATES]
     head = (

@@ -95,7 +95,7 @@ def in_turns(
 
 
 def show(label: str, checkouts: Sequence[Checkout], turns: Sequence[Turn], random: Random) -> None:
-    medians = [median(of_checkout) for of_checkout in zip(*turns, strict=True)]
+    medians = [median(times_ms) for times_ms in zip(*turns, strict=True)]
     for at, checkout in enumerate(checkouts):
         ratios = []
         for _ in range(RESAMPLED):

@@ -3,7 +3,7 @@
 Indexes a judged collection (BEIR layout) into the first store of the pipeline file, and moves it to one store more at a time, so
 that all have the same passages and vectors.  Says how long each took to write them (with the comparison of all at the end).  Then the
 stores are searched in turns; for words and for vectors it says how long a search took, and nDCG@10.  `--pids` names processes
-whose processor time, with that of their children, is added to the client's, and whose memory is told.  The settings of `chorale` apply.
+whose processor time, with that of their children, is added to the client's, and whose memory is printed.  The settings of `chorale` apply.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def search_in_turns(answers: dict[Branch, Answer], collection: Collection, pids:
     ids = list(collection.questions)
     walls_s = defaultdict[Branch, list[float]](list)
     busy_s = defaultdict[Branch, float](float)
-    found = defaultdict[Branch, dict[str, list[str]]](dict)
+    rankings = defaultdict[Branch, dict[str, list[str]]](dict)
     for answer in answers.values():
         answer(0)
     for rows in in_batches(range(len(ids)), TURN):
@@ -96,11 +96,11 @@ def search_in_turns(answers: dict[Branch, Answer], collection: Collection, pids:
                 began_s = time.perf_counter()
                 [ranking] = answer(row)
                 walls_s[branch].append(time.perf_counter() - began_s)
-                found[branch][ids[row]] = list(dict.fromkeys(hit.document_id for hit in ranking.hits))
+                rankings[branch][ids[row]] = list(dict.fromkeys(hit.document_id for hit in ranking.hits))
             busy_s[branch] += spent_s(pids.get(branch[0])) - busy_began_s
     for branch in answers:
         p50_ms, busy_ms = median(walls_s[branch]) * 1000, busy_s[branch] / len(ids) * 1000
-        ndcg = measure(collection.judgements, found[branch])["ndcg@10"]
+        ndcg = measure(collection.judgements, rankings[branch])["ndcg@10"]
         say(f"{', '.join(branch)}: p50 {p50_ms:.1f} ms, busy {busy_ms:.1f} ms, nDCG@10 {ndcg:.4f}")
 
 
@@ -110,9 +110,9 @@ def main() -> None:
     parser.add_argument("--split", default="test")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--pids", nargs="*", default=[])
-    given = parser.parse_args()
-    pids = {name: int(pid) for name, _, pid in (pair.partition("=") for pair in given.pids)}
-    collection = read_collection(given.folder, given.split).limited(given.limit)
+    options = parser.parse_args()
+    pids = {name: int(pid) for name, _, pid in (pair.partition("=") for pair in options.pids)}
+    collection = read_collection(options.folder, options.split).limited(options.limit)
     settings = load_settings()
     resources = Resources(
         settings, load_pipeline(settings.pipeline_file), settings.redis_url or "redis://127.0.0.1:6379/0"

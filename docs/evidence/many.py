@@ -34,7 +34,7 @@ from records.keys.grant import Grant  # noqa: E402
 from records.keys.key_store import KeyStore, KeysUnavailable  # noqa: E402
 from tasks.indexing.namespace_writer import create_namespace  # noqa: E402
 from tasks.wiring.resources import Resources  # noqa: E402
-from tests.bench import given_vectors  # noqa: E402
+from tests.bench import synthetic_corpus  # noqa: E402
 from tests.bench.growth import layout_of  # noqa: E402
 from tests.bench.installation import bench_installation  # noqa: E402
 from tests.bench.no_op import PIPELINE_FILE  # noqa: E402
@@ -50,7 +50,7 @@ _SEEDS = count()
 def write(resources: Resources, namespace: str, documents: int) -> None:
     create_namespace(resources, namespace)
     for first in range(0, documents, _BATCH):
-        passages = given_vectors.passages(first, min(documents, first + _BATCH))
+        passages = synthetic_corpus.passages(first, min(documents, first + _BATCH))
         resources.writing_store.upsert(namespace, [*passages])
     resources.generations.publish(namespace, resources.writing_store.generation(namespace))
 
@@ -81,18 +81,18 @@ def started(home: Path, layout: Layout) -> Iterator[tuple[Resources, float]]:
         yield installation.resources, time.monotonic() - begun_s
 
 
-def asked_ms(client: Chorale, requests: int) -> list[float]:
+def request_times_ms(client: Chorale, requests: int) -> list[float]:
     """The milliseconds of each request after those that warm the workers."""
-    taken_ms = []
-    for text in given_vectors.questions(WARMING + requests, ORDINARY, seed=next(_SEEDS)):
+    times_ms = []
+    for text in synthetic_corpus.questions(WARMING + requests, ORDINARY, seed=next(_SEEDS)):
         begun_s = time.perf_counter()
         client.retrieve(text, namespace="ordinary", cache="bypass", timeout_s=10)
-        taken_ms.append(1_000 * (time.perf_counter() - begun_s))
-    return taken_ms[WARMING:]
+        times_ms.append(1_000 * (time.perf_counter() - begun_s))
+    return times_ms[WARMING:]
 
 
 def main(share: float = 1.0, rounds: float = 3, requests: float = 100) -> None:
-    os.environ |= {"CHORALE_EMBEDDER_BACKEND": given_vectors.BACKEND, "CHORALE_LAYOUT": "queues"}
+    os.environ |= {"CHORALE_EMBEDDER_BACKEND": synthetic_corpus.BACKEND, "CHORALE_LAYOUT": "queues"}
     with (
         tempfile.TemporaryDirectory(prefix="chorale-few-") as few,
         tempfile.TemporaryDirectory(prefix="chorale-many-") as many,
@@ -108,7 +108,7 @@ def main(share: float = 1.0, rounds: float = 3, requests: float = 100) -> None:
         for _ in range(round(rounds)):
             for name, home in homes.items():
                 with started(home, layout) as (resources, start_s):
-                    cuts = quantiles(asked_ms(Chorale(resources.redis_url), round(requests)), n=20)
+                    cuts = quantiles(request_times_ms(Chorale(resources.redis_url), round(requests)), n=20)
                     p50, p95 = cuts[9], cuts[18]
                     print_line(f"{name}: started in {start_s:.1f} s, p50 {p50:.1f} ms, p95 {p95:.1f} ms")
 

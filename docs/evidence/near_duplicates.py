@@ -37,8 +37,8 @@ def _words(change: Callable[[str, random.Random, Sequence[str]], list[str]], sha
     def edit(text: str, chance: random.Random, others: Sequence[str]) -> str:
         words = text.split()
         changed = set(chance.sample(range(len(words)), max(1, round(share * len(words)))))
-        kept = [change(word, chance, others) if n in changed else [word] for n, word in enumerate(words)]
-        return " ".join(word for some in kept for word in some)
+        edited = [change(word, chance, others) if n in changed else [word] for n, word in enumerate(words)]
+        return " ".join(word for some in edited for word in some)
 
     return edit
 
@@ -148,7 +148,7 @@ class Recognised:
     """Pairs of one group that were made of one document."""
     wrong: Sequence[tuple[str, str]]
     """Pairs of one group that were not."""
-    found: Mapping[str, int]
+    matched: Mapping[str, int]
     """Copies that are in the group of their document, by kind of edit."""
     made: Mapping[str, int]
 
@@ -158,7 +158,7 @@ class Recognised:
 
     @property
     def recall(self) -> float:
-        return sum(self.found.values()) / sum(self.made.values())
+        return sum(self.matched.values()) / sum(self.made.values())
 
 
 @contextmanager
@@ -198,8 +198,8 @@ def recognised(
         members[group].append(name)
     pairs = [pair for some in members.values() for pair in combinations(some, 2)]
     wrong = [(one, other) for one, other in pairs if origin[one] != origin[other]]
-    found = Counter(kind for copy, kind in kinds.items() if group_of[copy] == group_of[origin[copy]])
-    return Recognised(len(pairs) - len(wrong), wrong, found, Counter(kinds.values()))
+    matched = Counter(kind for copy, kind in kinds.items() if group_of[copy] == group_of[origin[copy]])
+    return Recognised(len(pairs) - len(wrong), wrong, matched, Counter(kinds.values()))
 
 
 def main() -> None:
@@ -214,7 +214,7 @@ def main() -> None:
                 f"threshold {threshold:g}, {kind}: precision {one.precision:.3f}, recall {one.recall:.3f}\n"
             )
             for edit, made in one.made.items():
-                sys.stdout.write(f"  {edit:38} {one.found.get(edit, 0):4} of {made}\n")
+                sys.stdout.write(f"  {edit:38} {one.matched.get(edit, 0):4} of {made}\n")
             for pair in one.wrong[:5]:
                 sys.stdout.write(f"  not copies of one another: {' and '.join(pair)}\n")
 
@@ -223,10 +223,10 @@ def _measured(texts: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, Edit
     """What is edited how: a name, the kinds of edits, and the texts."""
     long = {name: text for name, text in texts.items() if not is_short(text)}
     short = {name: text for name, text in texts.items() if is_short(text) and len(text.split()) >= MIN_WORDS}
-    for kind, edits, of_length in (("long texts", EDITS, long), ("short texts", LIGHT, short)):
-        if of_length:
-            yield kind, edits, of_length
-        numbered = {name: text for name, text in of_length.items() if len(_NUMBER.findall(text)) >= 4}
+    for kind, edits, candidates in (("long texts", EDITS, long), ("short texts", LIGHT, short)):
+        if candidates:
+            yield kind, edits, candidates
+        numbered = {name: text for name, text in candidates.items() if len(_NUMBER.findall(text)) >= 4}
         if numbered:
             yield f"{kind} with other numbers", NUMBERS, numbered
 

@@ -32,12 +32,12 @@ from tests.support.pipelines.one_process import OneProcess
 from tests.support.servers.redis_server import RedisServer
 
 LIBRARIES = ("langchain-classic", "langchain-community", "haystack-ai", "llama-index-core", "bm25s")
-DEPTH, SHOWN, ROUNDS, REFERENCE = 100, 10, 3, "Chorale `scores`"
+DEPTH, TOP_K, ROUNDS, REFERENCE = 100, 10, 3, "Chorale `scores`"
 PAGE = """# Beside other libraries
 
 `python -m docs.evidence.peers FOLDER` writes this page.  The collection is {name}: {documents:,} documents, {passages:,} passages, {questions:,} judged
 questions.  Every system gets Chorale's passages and vectors (all-MiniLM-L6-v2), which are computed once: no time here has a model in it.  Each takes
-{depth} candidates of words and {depth} of vectors, and answers with the documents of the best {shown}.  Settings that are not named are the libraries' own.
+{depth} candidates of words and {depth} of vectors, and answers with the documents of the best {top_k}.  Settings that are not named are the libraries' own.
 
 Chorale takes all steps of a request in this one process, with its ledger in a real Redis, whose time is counted.  With workers, a request costs more
 ([measurements](measurements.md)).  Its third source, `hyde` with feedback, needs no model either, and `rrf-two` is without it.  Its time to index
@@ -63,7 +63,7 @@ class Passage(NamedTuple):
 Vectors = Mapping[str, list[float]]  # by the question's text
 Ask = Callable[[str], Iterable[str]]
 """A question -> ids of documents, best first; an id may come again."""
-Asks = dict[str, Ask]
+Systems = dict[str, Ask]
 
 
 def spent_s(server: psutil.Process | None = None) -> float:
@@ -71,19 +71,19 @@ def spent_s(server: psutil.Process | None = None) -> float:
     return sum(os.times()[:4]) + (sum(server.cpu_times()[:2]) if server else 0.0)
 
 
-def named(found: Iterable[Any]) -> Iterator[str]:
-    return (one.metadata["document"] for one in found)
+def named(hits: Iterable[Any]) -> Iterator[str]:
+    return (one.metadata["document"] for one in hits)
 
 
-def chorale(one: OneProcess, collection: Collection) -> tuple[list[Passage], Vectors, Asks, float]:
+def chorale(one: OneProcess, collection: Collection) -> tuple[list[Passage], Vectors, Systems, float]:
     namespace, resources = collection.namespace, one.resources
     encoder, indexing = resources.encoder.embedder, resources.encoder.indexing
     embed, embedding_s = indexing.embed_passages, 0.0
 
-    def timed(*given: Any, **options: Any) -> Matrix:
+    def timed(*arguments: Any, **options: Any) -> Matrix:
         nonlocal embedding_s
         began_s = spent_s()
-        vectors = embed(*given, **options)
+        vectors = embed(*arguments, **options)
         embedding_s += spent_s() - began_s
         return vectors
 
@@ -93,25 +93,25 @@ def chorale(one: OneProcess, collection: Collection) -> tuple[list[Passage], Vec
     index_s = spent_s() - began_s - embedding_s
 
     store: Any = resources.store("local")
-    held = [entry for entry in store.entries(store.documents.index(namespace, 10.0)) if entry.passage_id]
-    ids = [entry.passage_id for entry in held]
+    entries = [entry for entry in store.entries(store.documents.index(namespace, 10.0)) if entry.passage_id]
+    ids = [entry.passage_id for entry in entries]
     texts, vectors = (read(namespace, ids, timeout_s=600.0) for read in (store.texts, store.vectors))
     questions = list(collection.questions.values())
     whole = {id_: f"{texts[id_].title}\n{texts[id_].text}" for id_ in ids}
-    passages = [Passage(id_, of, whole[id_], vectors[id_].tolist()) for of, id_, _ in held]
-    given = dict(zip(questions, encoder.embed_questions(questions).tolist(), strict=True))
+    passages = [Passage(id_, of, whole[id_], vectors[id_].tolist()) for of, id_, _ in entries]
+    question_vectors = dict(zip(questions, encoder.embed_questions(questions).tolist(), strict=True))
 
     def ask(question: str, configuration: str) -> Iterator[str]:
-        options = {"configuration": configuration, "depth": DEPTH, "top_k": SHOWN, "cache": "bypass"}
+        options = {"configuration": configuration, "depth": DEPTH, "top_k": TOP_K, "cache": "bypass"}
         answer = one.ask(question, namespace=namespace, include=["ids"], **options)
         assert answer.status == "complete", answer.degraded
         return (hit.document_id for hit in answer.hits)
 
-    asks = {f"Chorale `{name}`": partial(ask, configuration=name) for name in ("rrf", "scores", "rrf-two")}
-    return passages, given, asks, index_s
+    systems = {f"Chorale `{name}`": partial(ask, configuration=name) for name in ("rrf", "scores", "rrf-two")}
+    return passages, question_vectors, systems, index_s
 
 
-def bm25s_alone(passages: Sequence[Passage], given: Vectors) -> Asks:
+def bm25s_alone(passages: Sequence[Passage], question_vectors: Vectors) -> Systems:
     def tokens(texts: Sequence[str]) -> Any:
         return bm25s.tokenize(texts, stopwords="en", stemmer=Stemmer.Stemmer("english"), show_progress=False)
 
@@ -125,27 +125,29 @@ def bm25s_alone(passages: Sequence[Passage], given: Vectors) -> Asks:
     return {"bm25s, words alone": ask}
 
 
-def langchain(passages: Sequence[Passage], given: Vectors) -> Asks:
+def langchain(passages: Sequence[Passage], question_vectors: Vectors) -> Systems:
     from langchain_classic.retrievers import EnsembleRetriever
     from langchain_community.retrievers import BM25Retriever
     from langchain_core.embeddings import Embeddings
     from langchain_core.vectorstores import InMemoryVectorStore
 
-    class Given(Embeddings):
+    class QuestionVectors(Embeddings):
         def embed_documents(self, texts: list[str]) -> list[list[float]]:
             return [one.vector for one in passages]
 
         def embed_query(self, text: str) -> list[float]:
-            return given[text]
+            return question_vectors[text]
 
     texts, names = [one.text for one in passages], [{"document": one.document} for one in passages]
-    vectors = InMemoryVectorStore.from_texts(texts, Given(), names).as_retriever(search_kwargs={"k": DEPTH})
+    vectors = InMemoryVectorStore.from_texts(texts, QuestionVectors(), names).as_retriever(
+        search_kwargs={"k": DEPTH}
+    )
     words = BM25Retriever.from_texts(texts, names, k=DEPTH)
     both = EnsembleRetriever(retrievers=[words, vectors], weights=[0.5, 0.5])
     return {"LangChain `EnsembleRetriever`": lambda question: named(both.invoke(question))}
 
 
-def haystack(passages: Sequence[Passage], given: Vectors) -> Asks:
+def haystack(passages: Sequence[Passage], question_vectors: Vectors) -> Systems:
     from haystack import Document, Pipeline
     from haystack.components.joiners import DocumentJoiner
     from haystack.components.retrievers import InMemoryBM25Retriever, InMemoryEmbeddingRetriever
@@ -167,7 +169,10 @@ def haystack(passages: Sequence[Passage], given: Vectors) -> Asks:
         pipeline.connect("vectors", "joiner")
 
         def ask(question: str) -> Iterator[str]:
-            inputs = {"words": {"query": question}, "vectors": {"query_embedding": given[question]}}
+            inputs = {
+                "words": {"query": question},
+                "vectors": {"query_embedding": question_vectors[question]},
+            }
             return (one.meta["document"] for one in pipeline.run(inputs)["joiner"]["documents"])
 
         return ask
@@ -176,7 +181,7 @@ def haystack(passages: Sequence[Passage], given: Vectors) -> Asks:
     return {f"Haystack `DocumentJoiner`, `{mode}`": made(mode) for mode in modes}
 
 
-def llama_index(passages: Sequence[Passage], given: Vectors) -> Asks:
+def llama_index(passages: Sequence[Passage], question_vectors: Vectors) -> Systems:
     from llama_index.core import MockEmbedding, QueryBundle, VectorStoreIndex
     from llama_index.core.llms import MockLLM
     from llama_index.core.retrievers import QueryFusionRetriever
@@ -198,19 +203,19 @@ def llama_index(passages: Sequence[Passage], given: Vectors) -> Asks:
     def made(mode: str) -> Ask:
         own = {"llm": MockLLM(), "mode": mode, "num_queries": 1, "use_async": False}
         both = QueryFusionRetriever([words, vectors], similarity_top_k=DEPTH, **own)
-        return lambda text: named(both.retrieve(QueryBundle(text, embedding=given[text])))
+        return lambda text: named(both.retrieve(QueryBundle(text, embedding=question_vectors[text])))
 
     modes = ("reciprocal_rerank", "relative_score")
     return {f"LlamaIndex `QueryFusionRetriever`, `{mode}`": made(mode) for mode in modes}
 
 
 def rows(
-    asks: Asks, index_s: Mapping[str, float], judged: Collection, server: psutil.Process
+    systems: Systems, index_s: Mapping[str, float], judged: Collection, server: psutil.Process
 ) -> Iterator[str]:
     def first(name: str, text: str) -> list[str]:
-        return list(dict.fromkeys(asks[name](text)))[:SHOWN]
+        return list(dict.fromkeys(systems[name](text)))[:TOP_K]
 
-    texts, names = list(judged.questions.values()), list(asks)
+    texts, names = list(judged.questions.values()), list(systems)
     grades = [judged.judgements[id_] for id_ in judged.questions]
     values = {name: list(map(ndcg, map(partial(first, name), texts), grades)) for name in names}  # warms them
     busy_s = Counter[str]()
@@ -233,18 +238,18 @@ def rows(
 if __name__ == "__main__":
     collection = read_collection(Path(sys.argv[1]), "test")
     with RedisServer() as server, OneProcess(server) as one:
-        passages, given, asks, seconds = chorale(one, collection)
-        index_s = dict.fromkeys(asks, seconds)
+        passages, question_vectors, systems, seconds = chorale(one, collection)
+        index_s = dict.fromkeys(systems, seconds)
         for make in (bm25s_alone, langchain, haystack, llama_index):
-            make(passages[: 2 * DEPTH], given)  # imports the library
+            make(passages[: 2 * DEPTH], question_vectors)  # imports the library
             began_s = spent_s()
-            made = make(passages, given)
-            asks, index_s = asks | made, index_s | dict.fromkeys(made, spent_s() - began_s)
+            made = make(passages, question_vectors)
+            systems, index_s = systems | made, index_s | dict.fromkeys(made, spent_s() - began_s)
         redis = psutil.Process(one.redis.info("server")["process_id"])
-        table = "\n".join(rows(asks, index_s, collection, redis))
+        table = "\n".join(rows(systems, index_s, collection, redis))
     documents, questions = len({one.document for one in passages}), len(collection.questions)
     page = PAGE.format(
-        name=collection.name, documents=documents, passages=len(passages), questions=questions, depth=DEPTH, shown=SHOWN, rounds=ROUNDS,
+        name=collection.name, documents=documents, passages=len(passages), questions=questions, depth=DEPTH, top_k=TOP_K, rounds=ROUNDS,
         rows=table, versions=", ".join(f"{name} {version(name)}" for name in LIBRARIES), load=os.getloadavg()[0], cores=os.cpu_count(),
     )  # fmt: skip
     Path(__file__).with_suffix(".md").write_text(page, encoding="utf-8")

@@ -114,6 +114,6 @@ def main(questions: int, documents: int, *names: str) -> None:
 
 
 if __name__ == "__main__":
-    numbers = [int(given) for given in sys.argv[1:3]]
+    numbers = [int(argument) for argument in sys.argv[1:3]]
     questions, documents = numbers + [QUESTIONS, DOCUMENTS][len(numbers) :]
     main(questions, documents, *sys.argv[3:])

@@ -31,16 +31,16 @@ def sample(folder: Path, questions: int, documents: int, out: Path) -> str:
     relevant = {row[1] for row in judged}
     corpus = _rows(folder / "corpus.jsonl")
     others = [id_ for id_ in corpus if id_ not in relevant]
-    kept = relevant | set(chance.sample(others, documents - len(relevant)))
+    document_ids = relevant | set(chance.sample(others, documents - len(relevant)))
     (out / "qrels").mkdir(parents=True, exist_ok=True)
     for name, rows, ids in (
-        ("corpus", corpus, kept),
+        ("corpus", corpus, document_ids),
         ("queries", _rows(folder / "queries.jsonl"), chosen),
     ):
         text = "".join(f"{line}\n" for id_, line in rows.items() if id_ in ids)
         (out / f"{name}.jsonl").write_text(text, "utf-8")
     (out / _JUDGEMENTS).write_text("".join("\t".join(row) + "\n" for row in [head, *judged]), "utf-8")
-    return f"{len(chosen)} questions, {len(relevant)} relevant documents of {len(kept)}"
+    return f"{len(chosen)} questions, {len(relevant)} relevant documents of {len(document_ids)}"
 
 
 def main() -> None:

@@ -127,8 +127,8 @@ def table() -> str:
     for role in BRANCHES:
         seconds = doubled(cpu_ms[role] / 1_000, declared(), 1)
         parts = seconds[:BEFORE_S], seconds[BEFORE_S : 2 * BEFORE_S], seconds[2 * BEFORE_S :]
-        shown = " | ".join(f"{worst_p95_ms(part):.0f} ms" for part in parts)
-        lines.append(f"| `{role}` | {shown} | {' '.join(str(each.wanted) for each in seconds[::30])} |")
+        p95s = " | ".join(f"{worst_p95_ms(part):.0f} ms" for part in parts)
+        lines.append(f"| `{role}` | {p95s} | {' '.join(str(each.wanted) for each in seconds[::30])} |")
     return "\n".join(lines) + "\n"
 
 

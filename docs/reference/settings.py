@@ -52,10 +52,10 @@ def settings_page() -> str:
 
 def _descriptions() -> dict[str, str]:
     """The text under each setting by the setting's name.  Pydantic could read the texts, but would take 50 ms in every process."""
-    (of_class,) = ast.parse(inspect.getsource(Settings)).body
-    assert isinstance(of_class, ast.ClassDef)
+    (class_,) = ast.parse(inspect.getsource(Settings)).body
+    assert isinstance(class_, ast.ClassDef)
     descriptions = dict[str, str]()
-    for pair in pairwise(of_class.body):
+    for pair in pairwise(class_.body):
         match pair:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
                 descriptions[name] = " ".join(text.split())

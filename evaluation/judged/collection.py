@@ -38,7 +38,7 @@ class Collection:
     """Ids of questions that are themselves documents, with the same id and text (ArguAna); no answer to a question is itself."""
 
     @property
-    def left_out(self) -> str:
+    def exclusion_note(self) -> str:
         """A sentence on `own`; empty if there are none."""
         count = len(self.own & self.questions.keys())
         documents = "1 document that is" if count == 1 else f"{count:,} documents that are"
@@ -51,8 +51,8 @@ class Collection:
 
     def limited(self, questions: int | None) -> Collection:
         """The collection with only its first `questions` questions; None: all of them."""
-        kept = dict(islice(self.questions.items(), questions))
-        return replace(self, questions=kept, judgements={id_: self.judgements[id_] for id_ in kept})
+        first = dict(islice(self.questions.items(), questions))
+        return replace(self, questions=first, judgements={id_: self.judgements[id_] for id_ in first})
 
     def count_documents(self) -> int:
         """Number of non-empty lines in the corpus."""

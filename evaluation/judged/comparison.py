@@ -23,8 +23,8 @@ from evaluation.judged.movements import Movement, movements
 from evaluation.judged.run import Run, answers_of, ranked_documents
 from models.errors import WrongDeclaration
 
-SHOWN = 3
-"""Of each ranking so many first documents are shown for a question, beside the relevant ones."""
+N_FIRST = 3
+"""For a question, so many first documents of each ranking are listed beside the relevant ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +135,17 @@ def compare(
     ]
     values = [measure_each(collection.judgements, ranking, own=collection.own) for ranking in rankings]
     ids = list(collection.questions)
-    of_a, of_b = ([each[measure][id_] for id_ in ids] for each in values)
+    values_a, values_b = ([each[measure][id_] for id_ in ids] for each in values)
     means = {name: tuple(sum(each[name].values()) / len(ids) for each in values) for name in values[0]}
-    differing = [at for at in range(len(ids)) if of_a[at] != of_b[at]]
-    differing.sort(key=lambda at: (-abs(of_b[at] - of_a[at]), at))
+    differing = [at for at in range(len(ids)) if values_a[at] != values_b[at]]
+    differing.sort(key=lambda at: (-abs(values_b[at] - values_a[at]), at))
     return Comparison(
         collection.name,
         measure,
         (a.name, b.name),
-        paired_gain(of_b, of_a),
+        paired_gain(values_b, values_a),
         means,  # type: ignore[arg-type]  # a pair for each measure
-        [_mover(collection, ids[at], (of_a[at], of_b[at]), a, b) for at in differing[:movers]],
+        [_mover(collection, ids[at], (values_a[at], values_b[at]), a, b) for at in differing[:movers]],
         (count_faults(collection, a.answers), count_faults(collection, b.answers)),
     )
 
@@ -158,7 +158,7 @@ def _mover(
     hits = [side.answers.get(question_id, none).hits for side in (a, b)]
     hit_ids = {hit.document_id for side in hits for hit in side}
     moved_ids = [id_ for id_, grade in grades.items() if grade > 0 and id_ in hit_ids]
-    moved_ids += [hit.document_id for side in reversed(hits) for hit in side[:SHOWN]]
+    moved_ids += [hit.document_id for side in reversed(hits) for hit in side[:N_FIRST]]
     return Mover(
         question_id, collection.questions[question_id], values, grades, movements(hits[0], hits[1], moved_ids)
     )

@@ -101,8 +101,8 @@ def _yaml_entries(file: Path) -> Iterator[tuple[Any, Lines]]:
 
 def _question(file: Path, fields: Any, lines: Lines) -> GoldenQuestion:
     def wrong(name: str, why: str) -> WrongGolden:
-        of_field = f", `{name}`" if name else ""
-        return WrongGolden(f"{file}, line {lines.get(name, lines[''])}{of_field}: {why}")
+        field_note = f", `{name}`" if name else ""
+        return WrongGolden(f"{file}, line {lines.get(name, lines[''])}{field_note}: {why}")
 
     if not isinstance(fields, dict):
         raise wrong("", "not an object with `question` and `expected`")
@@ -167,7 +167,7 @@ CUT = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Placement:
     """Where an expected document stands."""
 
     document_id: str
@@ -189,7 +189,7 @@ class Verdict:
     confidence: float | None
     missing: str
     """What the answer lacked (`search.hyde timeout`); empty if it is complete."""
-    found: Sequence[Found] = ()
+    placements: Sequence[Placement] = ()
     """The expected documents, if the question failed."""
 
     def to_wire(self) -> dict[str, Any]:
@@ -202,7 +202,7 @@ class Verdict:
             "missing": self.missing,
             "ranked": list(self.ranked),
             "expected": dict(self.question.expected),
-            "found": [asdict(place) for place in self.found],
+            "found": [asdict(placement) for placement in self.placements],
         }
 
 
@@ -229,7 +229,7 @@ def judge(
         verdict, hits = _judged(question, ask(request), top)
         if not verdict.passed and question.expected:
             hits = [*hits, *(hit for question in ask(deep).questions for hit in question.hits)]
-            verdict = replace(verdict, found=[_found(id_, hits) for id_ in question.expected])
+            verdict = replace(verdict, placements=[_placement(id_, hits) for id_ in question.expected])
         verdicts.append(verdict)
         progress()
     return verdicts
@@ -273,13 +273,13 @@ def _judged(question: GoldenQuestion, answer: Answer, top: int) -> tuple[Verdict
     return Verdict(question, passed, ranked, judged.abstained, judged.confidence, missing), judged.hits
 
 
-def _found(document_id: str, hits: Iterable[Hit]) -> Found:
+def _placement(document_id: str, hits: Iterable[Hit]) -> Placement:
     """`hits`: those of the page, then those of the deep answer."""
     for hit in hits:
         if document_id in _documents(hit):
             ranks = {name: branch.rank for name, branch in hit.branches.items() if branch.rank}
-            return Found(document_id, hit.rank, ranks)
-    return Found(document_id, None, {})
+            return Placement(document_id, hit.rank, ranks)
+    return Placement(document_id, None, {})
 
 
 def _documents(hit: Hit) -> list[str]:

@@ -61,7 +61,7 @@ class OpenQuestion:
     question: int
     unjudged: int
     """Number of these documents."""
-    worth: float
+    possible_change: float
     """The sum of their differences of discount: how much their grades can change the comparison."""
     documents: Sequence[str]
     """The first ten of A and of B."""
@@ -150,13 +150,13 @@ def _branch_effects(
             {id_ for id_, grade in judged[each.name].grades.items() if grade > 0} if each.without else set()
         )
         for branch, without in each.without.items():
-            of = counts[branch, each.kind]
-            of[0] += 1
+            tally = counts[branch, each.kind]
+            tally[0] += 1
             for side in (0, 1):
                 with_it = relevant & {*each.rankings[side][:DEPTH]}
                 without_it = relevant & {*without[side][:DEPTH]}
-                of[1 + side] += len(with_it - without_it)
-                of[3 + side] += len(without_it - with_it)
+                tally[1 + side] += len(with_it - without_it)
+                tally[3 + side] += len(without_it - with_it)
     return [
         BranchEffect(branch, kind, n, (rescued_a, rescued_b), (hurt_a, hurt_b))
         for (branch, kind), (n, rescued_a, rescued_b, hurt_a, hurt_b) in sorted(counts.items())
@@ -178,7 +178,7 @@ def _open_questions(
             first = [*dict.fromkeys([*each.rankings[0][:DEPTH], *each.rankings[1][:DEPTH]])]
             ids = each.name, each.request_id, each.question
             open_questions.append(OpenQuestion(*ids, len(unjudged), fsum(unjudged), first))
-    return sorted(open_questions, key=lambda question: -question.worth)
+    return sorted(open_questions, key=lambda question: -question.possible_change)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,7 +1,7 @@
 """Measures of rankings by `ir-measures` (which runs trec_eval), and whether one ranking is better than another; nDCG@10 also here.
 
-An unjudged document has an unknown grade.  What it could change is told by values with another grade in its place, and by the
-ends of a difference.
+An unjudged document has an unknown grade.  Values with another grade in its place, and the ends of a difference, say what it could
+change.
 
 Both rankings are of the same questions.  The interval is the percentile interval of the bootstrap (Efron and Tibshirani, An Introduction to
 the Bootstrap, 1993, chapter 13; for retrieval: Sakai, SIGIR 2006).  The p-value is that of the randomization test, which flips the
@@ -148,8 +148,10 @@ def ndcg(ranking: Sequence[str], grades: Mapping[str, int], *, unjudged: int | N
 
 def discount_differences(a: Sequence[str], b: Sequence[str]) -> dict[str, float]:
     """Of each document among the first ten of A or B that has another rank in B: its discount there less that in A."""
-    of_a, of_b = (dict(zip(ranking, DISCOUNTS, strict=False)) for ranking in (a, b))
-    differences = {id_: of_b.get(id_, 0.0) - of_a.get(id_, 0.0) for id_ in of_a | of_b}
+    discounts_a, discounts_b = (dict(zip(ranking, DISCOUNTS, strict=False)) for ranking in (a, b))
+    differences = {
+        id_: discounts_b.get(id_, 0.0) - discounts_a.get(id_, 0.0) for id_ in discounts_a | discounts_b
+    }
     return {id_: difference for id_, difference in differences.items() if difference}
 
 

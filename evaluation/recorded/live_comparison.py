@@ -1,6 +1,6 @@
 """Which of two interleaved configurations people prefer, and when that is certain.  Pure.
 
-A request is won by the team of whose hits people took more; only hits that belong to a team count.  If both were alike, each
+A request is won by the team of whose hits people chose more; only hits that belong to a team count.  If both were alike, each
 would win a decided request with probability 1/2.  The e-value is the mean of the likelihood ratios of all other probabilities,
 2^n B(w + 1, l + 1) after w wins and l losses.  It is a martingale of mean 1 then, so that with probability .95 it never reaches 20,
 however often somebody looks (Ville 1939, Étude critique de la notion de collectif; Robbins, Annals of Mathematical Statistics 41, 1970).
@@ -19,10 +19,10 @@ from records.judgements.impressions import Impression
 
 STOPS_AT = 20.0
 """The e-value of a decision: it is wrong with a probability of at most 1/20."""
-TAKEN = 2
-"""The grade from which a judged hit counts as taken; a thumb up counts as 2."""
+CHOSEN_GRADE = 2
+"""The grade from which a judged hit counts as chosen; a thumb up counts as 2."""
 _LARGEST = 700.0
-"""The logarithm of the largest e-value that is shown."""
+"""The logarithm of the largest e-value that is output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class LiveComparison:
     wins: dict[Team, int]
     """Requests by the team that won them."""
     ties: int
-    """Requests of which people took as many hits of either team, and at least one."""
+    """Requests of which people chose as many hits of either team, and at least one."""
     e_value: float
     better: Team | None
     """The team that was ahead when the e-value first reached `STOPS_AT`."""
@@ -66,11 +66,11 @@ def compare_live(a: str, b: str, impressions: Iterable[Impression]) -> LiveCompa
     for impression in impressions:
         shared += 1
         different += bool(impression.teams)
-        taken = taken_hits(impression)
-        if taken["A"] == taken["B"]:
-            ties += bool(taken["A"])
+        chosen = chosen_hits(impression)
+        if chosen["A"] == chosen["B"]:
+            ties += bool(chosen["A"])
             continue
-        wins["A" if taken["A"] > taken["B"] else "B"] += 1
+        wins["A" if chosen["A"] > chosen["B"] else "B"] += 1
         if better is None and e_value(wins["A"], wins["B"]) >= STOPS_AT:
             better = "A" if wins["A"] > wins["B"] else "B"
             decided_after = sum(wins.values())
@@ -78,8 +78,8 @@ def compare_live(a: str, b: str, impressions: Iterable[Impression]) -> LiveCompa
     return LiveComparison(a, b, shared, different, wins, ties, e, better, decided_after)
 
 
-def taken_hits(impression: Impression) -> Counter[Team]:
-    """By team, the hits that people took: of a judged one the latest judgement counts, of another one a click."""
+def chosen_hits(impression: Impression) -> Counter[Team]:
+    """By team, the hits that people chose: of a judged one the latest judgement counts, of another one a click."""
     clicked, judged = set[str](), dict[str, int]()
     for event in impression.feedback:
         if event.object_id is not None and event.judgement is not None:
@@ -89,7 +89,7 @@ def taken_hits(impression: Impression) -> Counter[Team]:
     return Counter(
         team
         for document, team in impression.teams.items()
-        if judged.get(document, TAKEN if document in clicked else 0) >= TAKEN
+        if judged.get(document, CHOSEN_GRADE if document in clicked else 0) >= CHOSEN_GRADE
     )
 
 

@@ -110,7 +110,7 @@ def replay(row: RequestRow, pipeline: Pipeline, *, configuration: str | None = N
             Gap("reranking", "a cross-encoder would have to read the passages; the fused order is shown")
         )
     gaps += [_NO_SCORES] if lacks_scores else []
-    was, now = (f"{of_plan.configuration} · {of_plan.method}" for of_plan in (plan, new))
+    was, now = (f"{each.configuration} · {each.method}" for each in (plan, new))
     return Replay(row.request_id, was, now, questions, gaps)
 
 

@@ -114,8 +114,8 @@ def compare_replayed(
     )
     alone = dict.fromkeys((name for each in compared for name in each.alone), (0, 0))
     for each in compared:
-        for name, (of_a, of_b) in each.alone.items():
-            alone[name] = (alone[name][0] + of_a, alone[name][1] + of_b)
+        for name, (alone_a, alone_b) in each.alone.items():
+            alone[name] = (alone[name][0] + alone_a, alone[name][1] + alone_b)
     timed = [each.within for each in compared if each.within]
     return ReplayedComparison(
         questions=len(compared),
@@ -201,9 +201,9 @@ def _compared(
     unit_of = attrgetter(f"{recorded.request.fuse_by}_id")
     count = _RANKED if is_relevant(judged) else DEPTH
     ranked = [recorded.fused(plan, position, count=count) for plan in (a, b)]
-    hits = [of_plan[:DEPTH] for of_plan in ranked]
-    ours, theirs = (tuple(map(unit_of, of_plan)) for of_plan in hits)
-    found_by = [Counter(hit.found_by for hit in of_plan) for of_plan in hits]
+    hits = [ranking[:DEPTH] for ranking in ranked]
+    ours, theirs = (tuple(map(unit_of, first)) for first in hits)
+    found_by = [Counter(hit.found_by for hit in first) for first in hits]
     names = dict.fromkeys(branch.name for plan in (a, b) for branch in plan.branches)
     compared = ComparedQuestion(
         request_id=recorded.row.request_id,
@@ -222,7 +222,8 @@ def _compared(
     }
     grades = judged.grades if judged else {}
     lists = {
-        name: (_documents(of_a, grades), _documents(of_b, grades)) for name, (of_a, of_b) in without.items()
+        name: (_documents(hits_a, grades), _documents(hits_b, grades))
+        for name, (hits_a, hits_b) in without.items()
     }
     return compared, RankedQuestion(
         name=(recorded.row.namespace, question.text_hash),
@@ -262,5 +263,5 @@ def _documents(hits: Sequence[FusedHit], judged: Container[str]) -> list[str]:
 
 
 def _mean(values: Iterable[float]) -> float:
-    given = list(values)
-    return fsum(given) / len(given) if given else 0.0
+    numbers = list(values)
+    return fsum(numbers) / len(numbers) if numbers else 0.0

@@ -67,7 +67,7 @@ def compare_shadows(
         name = pair.namespace, pair.text_hash
         ranked.setdefault(name, RankedQuestion(name, pair.request_id, 0, "", pair.documents, {}))
     pages = [(tuple(ours), tuple(theirs)) for ours, theirs in (pair.documents for pair in whole)]
-    of_a, of_b = ([pair.work_ms[side] for pair in whole] for side in (0, 1))
+    ms_a, ms_b = ([pair.work_ms[side] for pair in whole] for side in (0, 1))
     return ShadowComparison(
         a=a,
         b=b,
@@ -75,8 +75,8 @@ def compare_shadows(
         whole=len(whole),
         changed_first=fmean(ours[:1] != theirs[:1] for ours, theirs in pages) if pages else 0.0,
         overlap=fmean(overlap(ours, theirs) for ours, theirs in pages) if pages else 0.0,
-        median_ms=(median(of_a), median(of_b)) if pages else (0.0, 0.0),
-        p95_ms=(_p95(of_a), _p95(of_b)),
+        median_ms=(median(ms_a), median(ms_b)) if pages else (0.0, 0.0),
+        p95_ms=(_p95(ms_a), _p95(ms_b)),
         judged=compare_judged(ranked.values(), judged),
     )
 

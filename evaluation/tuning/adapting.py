@@ -125,10 +125,10 @@ class Adapting(Duty):
         why = f"{weights}: {measured} on {gain.questions} held-out questions"
         if not gain.is_better:
             return f"the present weights stay: not distinguishable from {why}"
-        is_taken = adapt.mode == "take" and not self._awaits_people(configuration)
-        target = configuration.name if is_taken else proposed_name(configuration.name)
+        is_applied = adapt.mode == "take" and not self._awaits_people(configuration)
+        target = configuration.name if is_applied else proposed_name(configuration.name)
         self._change(namespace, partial(with_weights, configuration=target, weights=chosen.weights), why)
-        return f"{'taken' if is_taken else f'proposed as {target}'}: {why}"
+        return f"{'taken' if is_applied else f'proposed as {target}'}: {why}"
 
     def _chosen(self, configuration: Configuration, namespace: str, adapt: Adaptation) -> ChosenWeights:
         rules = self._rules.current(namespace).rules

@@ -135,15 +135,15 @@ class Search:
     def best(self, questions: Sequence[int]) -> Configuration:
         """The best configuration that the climb finds for these questions."""
         starts = [*self.existing.values(), *self.methods.values()]
-        starts.sort(key=lambda configuration: -self._worth(configuration, questions))
+        starts.sort(key=lambda configuration: -self._adjusted_mean(configuration, questions))
         # Some methods rank as others do under another name.
         distinct = {tuple(self.values.of(configuration)): configuration for configuration in reversed(starts)}
         chosen = sorted(distinct.values(), key=starts.index)[:_STARTS]
         ends = [self._climbed(configuration, questions, self._moves) for configuration in chosen]
-        best = max(ends, key=lambda configuration: self._worth(configuration, questions))
+        best = max(ends, key=lambda configuration: self._adjusted_mean(configuration, questions))
         return best.model_copy(update={"name": self.name, "reranker": None, "timeout_s": None, "adapt": None})
 
-    def _worth(self, configuration: Configuration, questions: Sequence[int]) -> float:
+    def _adjusted_mean(self, configuration: Configuration, questions: Sequence[int]) -> float:
         is_existing = configuration in self.existing.values()
         return self.values.mean(configuration, questions) + (_LEAST_RISE if is_existing else 0.0)
 

@@ -120,16 +120,16 @@ def tune(
     values = Values(OfflineFusion(pipeline, recording), judgements, own, progress)
     search = Search(pipeline, recording, values, name)
     kinds = [question_type(lists.text) for lists in recording.lists]
-    held, typed = _held_out(search, kinds, seed)
-    by_type = paired_gain(typed, held, seed=seed) if typed != held else None
+    untyped, typed = _held_out(search, kinds, seed)
+    by_type = paired_gain(typed, untyped, seed=seed) if typed != untyped else None
     everything = range(count)
     chosen = search.best(everything)
-    final = held
+    final = untyped
     if by_type is not None and by_type.is_better:
         chosen, final = _with_types(search, chosen, kinds, everything), typed
     existing = {each.name: values.of(each) for each in search.existing.values()}
     best_existing = max(existing, key=lambda configuration: fmean(existing[configuration]))
-    tuned = {name: held, **({f"{name}, weights by type": typed} if by_type else {})}
+    tuned = {name: untyped, **({f"{name}, weights by type": typed} if by_type else {})}
     return Tuning(
         questions=count,
         types={kind: kinds.count(kind) for kind in QUESTION_TYPES if kind in kinds},
@@ -159,14 +159,14 @@ def _rows(search: Search, tuned: Mapping[str, Sequence[float]], seed: int) -> li
 
 def _held_out(search: Search, kinds: Sequence[str], seed: int) -> tuple[list[float], list[float]]:
     """The held-out values of the tuned configuration, and of the one with weights by type."""
-    held, typed = [0.0] * len(kinds), [0.0] * len(kinds)
+    untyped, typed = [0.0] * len(kinds), [0.0] * len(kinds)
     for seen, out in folds(len(kinds), seed):
         chosen = search.best(seen)
-        for values, configuration in ((held, chosen), (typed, _with_types(search, chosen, kinds, seen))):
+        for values, configuration in ((untyped, chosen), (typed, _with_types(search, chosen, kinds, seen))):
             all_values = search.values.of(configuration)
             for place in out:
                 values[place] = all_values[place]
-    return held, typed
+    return untyped, typed
 
 
 def folds(count: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:

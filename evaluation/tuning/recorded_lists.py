@@ -97,13 +97,13 @@ def choose_weights(
     def chosen(questions: Sequence[int]) -> Configuration:
         return start.model_copy(update={"weights": search.best_weights(start, questions)})
 
-    held = [0.0] * len(lists)
+    held_out = [0.0] * len(lists)
     for seen, out in folds(len(lists), seed):
-        those = values.of(chosen(seen))
+        all_values = values.of(chosen(seen))
         for place in out:
-            held[place] = those[place]
+            held_out[place] = all_values[place]
     weights = chosen(range(len(lists))).weights or {}
-    return ChosenWeights(weights, paired_gain(held, values.of(start), seed=seed))
+    return ChosenWeights(weights, paired_gain(held_out, values.of(start), seed=seed))
 
 
 def _recording(lists: Mapping[QuestionName, BranchLists]) -> Recording:

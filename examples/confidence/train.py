@@ -151,14 +151,14 @@ def main(folders: list[str], check: list[str], out: Path, limit: int | None) -> 
             continue
         factors = fit(*columns(answers, signals)).round(4).tolist()
         terms = ["constant", *signals]
-        about, found = factors[: len(terms)], factors[len(terms) :]
+        about, hit_there = factors[: len(terms)], factors[len(terms) :]
         fitted.append(
             {
                 "signals": signals,
                 "role": role,
                 "fingerprints": [models[role]],
                 "about": dict(zip(terms, about, strict=True)),
-                "found": dict(zip([*terms, "log_top"], found, strict=True)),
+                "found": dict(zip([*terms, "log_top"], hit_there, strict=True)),
             }
         )
         checks = []

@@ -47,7 +47,7 @@ class Article(models.Model):
 
 
 class Deleted(models.Model):
-    """A document that Chorale has not been told to delete yet.  Nothing else would remember it."""
+    """A document whose deletion Chorale has not confirmed yet.  Nothing else would remember it."""
 
     document_id = models.CharField(max_length=200)
 

@@ -57,8 +57,8 @@ def shorten(model: CrossEncoder, layers: int) -> None:
     """Keeps at most so many of the encoder's layers, at equal distances, with the last one."""
     encoder, there = model.model.base_model.encoder, model.config.num_hidden_layers
     layers = min(layers, there)
-    kept = [(place + 1) * there // layers - 1 for place in range(layers)]
-    encoder.layer = torch.nn.ModuleList(encoder.layer[at] for at in kept)
+    layer_places = [(place + 1) * there // layers - 1 for place in range(layers)]
+    encoder.layer = torch.nn.ModuleList(encoder.layer[at] for at in layer_places)
     model.config.num_hidden_layers = layers
 
 

@@ -89,8 +89,8 @@ class BranchKind:
     options_in_plan: bool = True
     """False for options that may hold a long prompt: its workers read them from their own pipeline file, and the plan has
     only their fingerprint (`models`)."""
-    asks_http: bool | None = None
-    """True: it asks stores of kind `http`.  False: it asks stores of other kinds.  None: it asks stores of any kind."""
+    searches_http: bool | None = None
+    """True: it searches stores of kind `http`.  False: it searches stores of other kinds.  None: it searches stores of any kind."""
 
     floor: float | None = None
     """The lowest score that any document can have, such as 0 for BM25; None if there is none."""
@@ -130,8 +130,8 @@ class Kinds:
 
     def needs(self, branch: str, store: str, options: Mapping[str, Any]) -> frozenset[Need]:
         """What a branch of this kind needs of its process to search a store of this kind with these options."""
-        of_store = self.stores[store].needs(options) if store in self.stores else frozenset()
-        return self.branches[branch].needs | of_store
+        store_needs = self.stores[store].needs(options) if store in self.stores else frozenset()
+        return self.branches[branch].needs | store_needs
 
     def method(self, name: str) -> Method:
         """Raises WrongDeclaration, which lists the table."""

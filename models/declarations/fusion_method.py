@@ -26,8 +26,8 @@ class BranchRanking:
     """The hit of each of `ids`, for methods that use scores."""
     floor: float | None = None
     """The lowest score that any document can have; None if there is none, or if it is not known."""
-    found: int | None = None
-    """The branch found the first `found` of `ids`, and only scored the others (`fusion.rankings`); None: it found all."""
+    n_retrieved: int | None = None
+    """The branch retrieved the first `n_retrieved` of `ids`, and only scored the others (`fusion.rankings`); None: it retrieved all."""
     kind: str | None = None
     """`bm25`, `vector`, …; None: the same as `name`."""
     scores: str | None = None
@@ -38,15 +38,15 @@ class BranchRanking:
     """By id, what is added to the weight: a document with the question's identifiers whole counts more."""
 
 
-class Worth(NamedTuple):
-    """The value of a branch's hit: it adds weight x normalised to the fused score."""
+class Contribution(NamedTuple):
+    """What a branch's hit adds to the fused score of its document: weight x normalised."""
 
     weight: float
     normalised: float
 
 
-Worths: TypeAlias = Callable[[Sequence[BranchRanking], float], list[Sequence[Worth]]]
-"""Rankings in name order and `k` -> for each ranking the worth of each of its ids, in order."""
+ContributionFunction: TypeAlias = Callable[[Sequence[BranchRanking], float], list[Sequence[Contribution]]]
+"""Rankings in name order and `k` -> for each ranking the contribution of each of its ids, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Method:
 
     name: str
     """What a pipeline or a request calls it."""
-    worths: Worths
+    contributions: ContributionFunction
     best: Callable[[float], float]
     """The highest possible normalised value; the lowest is 0."""
     single_hit: Callable[[float], float]

@@ -173,7 +173,7 @@ class HttpEndpoint(Declared):
         return value
 
     @model_validator(mode="after")
-    def _asks_the_question(self) -> HttpEndpoint:
+    def _is_consistent(self) -> HttpEndpoint:
         if self.body is not None and self.method == "GET":
             raise ValueError('a body needs method = "POST"')
         if complaint := wrong_placeholder(dict(self)):

@@ -29,16 +29,16 @@ def writing_word(options: Mapping[str, Any]) -> str | None:
     return next(filter(None, map(_word, _texts(sent))), None)
 
 
-def _word(text: tuple[str, bool]) -> str | None:
-    written, is_cypher = text
+def _word(field_text: tuple[str, bool]) -> str | None:
+    text, is_cypher = field_text
     if is_cypher:
-        return cypher.writing_word(written)
-    for read in (written, cypher.decoded(written)):
-        for found in _WRITING.finditer(read):
-            before, after = read[found.start() - 1 : found.start()], read[found.end() : found.end() + 1]
-            if not (found["word"] and before and before == after and before in _QUOTES):
-                return found["word"] or found[0].split()[0]
-    return cypher.writing_word(written) if _CALL.search(written) else None
+        return cypher.writing_word(text)
+    for form in (text, cypher.decoded(text)):
+        for match in _WRITING.finditer(form):
+            before, after = form[match.start() - 1 : match.start()], form[match.end() : match.end() + 1]
+            if not (match["word"] and before and before == after and before in _QUOTES):
+                return match["word"] or match[0].split()[0]
+    return cypher.writing_word(text) if _CALL.search(text) else None
 
 
 def _texts(value: Any, name: str = "") -> Iterator[tuple[str, bool]]:

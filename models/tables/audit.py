@@ -36,9 +36,9 @@ class AuditTable(DeclarativeBase):
         bytes: LargeBinary(),
     }
     HIDDEN: ClassVar[frozenset[str]] = frozenset({"request_id", "accepted_at_ms"})
-    """Columns that `shown` leaves out."""
+    """Columns that `to_dict` omits."""
     BELOW: ClassVar[tuple[str, ...]] = ()
-    """What `shown` adds: rows that belong to this one, and values that are computed from a column."""
+    """What `to_dict` adds: rows that belong to this one, and values that are computed from a column."""
 
     # These columns come first, so each primary key begins with them.
     request_id: Mapped[str] = mapped_column(primary_key=True, sort_order=-2)
@@ -46,23 +46,23 @@ class AuditTable(DeclarativeBase):
         BigInteger, primary_key=True, autoincrement=False, sort_order=-1
     )
 
-    def shown(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The row with what belongs to it, as `chorale audit show --json` prints it."""
         names = (*(name for name in self.__table__.columns.keys() if name not in self.HIDDEN), *self.BELOW)  # noqa: SIM118
-        return {name: _shown(getattr(self, name)) for name in names}
+        return {name: _as_json(getattr(self, name)) for name in names}
 
 
-def _shown(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     if isinstance(value, AuditTable):
-        return value.shown()
-    return [_shown(item) for item in value] if isinstance(value, list) else value
+        return value.to_dict()
+    return [_as_json(item) for item in value] if isinstance(value, list) else value
 
 
 def _partitioned(*indexes: Index) -> tuple[Index | dict[str, str], ...]:
     return (*indexes, {"postgresql_partition_by": "RANGE (accepted_at_ms)"})
 
 
-def _of(parent: str, child: str, *more: str) -> str:
+def _join_condition(parent: str, child: str, *more: str) -> str:
     """The condition by which the rows of `child` belong to one of `parent`."""
     pairs = [f"foreign({child}.{name}) == {parent}.{name}" for name in ("request_id", "accepted_at_ms")]
     return f"and_({', '.join([*pairs, *more])})"
@@ -100,13 +100,16 @@ class RequestRow(AuditTable):
     stages: Mapped[list[Any]]
     warnings: Mapped[list[Any]]
     questions: Mapped[list[QuestionRow]] = relationship(
-        primaryjoin=_of("RequestRow", "QuestionRow"),
+        primaryjoin=_join_condition("RequestRow", "QuestionRow"),
         order_by="QuestionRow.position",
         lazy="raise",
         viewonly=True,
     )
     branches: Mapped[list[BranchRow]] = relationship(
-        primaryjoin=_of("RequestRow", "BranchRow"), order_by="BranchRow.branch", lazy="raise", viewonly=True
+        primaryjoin=_join_condition("RequestRow", "BranchRow"),
+        order_by="BranchRow.branch",
+        lazy="raise",
+        viewonly=True,
     )
 
 
@@ -129,7 +132,9 @@ class QuestionRow(AuditTable):
     ordered_by: Mapped[str | None]
     total_matches: Mapped[int | None] = mapped_column(BigInteger)
     hits: Mapped[list[HitRow]] = relationship(
-        primaryjoin=_of("QuestionRow", "HitRow", "foreign(HitRow.question) == QuestionRow.position"),
+        primaryjoin=_join_condition(
+            "QuestionRow", "HitRow", "foreign(HitRow.question) == QuestionRow.position"
+        ),
         order_by="HitRow.rank",
         lazy="raise",
         viewonly=True,

@@ -24,7 +24,7 @@ class Identifier(NamedTuple):
     start: int
     end: int
     is_certain: bool = False
-    """Whether its form tells an identifier from words with a hyphen or a decimal number."""
+    """Whether its form distinguishes an identifier from words with a hyphen or a decimal number."""
     is_inner: bool = False
     """Whether it is a part of a longer one, such as the version in `python-3.12.1`."""
 

@@ -63,7 +63,7 @@ _READ_AS: dict[str, tuple[str, str | None]] = {
     "line_end": (rf"(?<=[{_HAN_AND_KANA}])[ \t]*\r?\n[ \t\u3000]*(?=[{_HAN_AND_KANA}])", ""),
 }
 _UNREAD = re.compile("|".join(f"(?P<{name}>{pattern})" for name, (pattern, _) in _READ_AS.items()))
-_KEPT = frozenset({"figure", "apart"})
+_PRECEDED = frozenset({"figure", "apart"})
 """What is read instead stands before these characters, which stay; a fraction is also followed by it."""
 _SUSPECT = re.compile(
     rf"[&<\\\u00a0\u2009\u202f\u0130\u2122\u2120\u00a9\u00ae\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u24ff\u2776-\u2793{_HIDDEN}]|[{_HAN_AND_KANA}][ \t]*\r?\n"
@@ -98,10 +98,17 @@ def _read(match: re.Match[str]) -> list[_Piece]:
     name = match.lastgroup or ""
     instead = _READ_AS[name][1]
     if instead is None:
-        meant = html.unescape(match[0])
+        unescaped = html.unescape(match[0])
         # It may stand for a character that nobody sees; that of `&amp;` begins no other entity.
-        return [(meant if "&" in meant else _replaced(_UNREAD, meant, range(len(meant) + 1), _read)[0], None)]
-    if name in _KEPT:
+        return [
+            (
+                unescaped
+                if "&" in unescaped
+                else _replaced(_UNREAD, unescaped, range(len(unescaped) + 1), _read)[0],
+                None,
+            )
+        ]
+    if name in _PRECEDED:
         return [(instead, None), (match[0], match.start()), (" " if name == "apart" else "", None)]
     return [(instead, None)]
 

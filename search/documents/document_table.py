@@ -105,7 +105,7 @@ class DocumentTable(Database):
             assert key is not None
             for store in stores:
                 build = Build(key[0], namespace, manifest)
-                index_rows.add_index(connection, store, build, sequence=0, is_shown=True)
+                index_rows.add_index(connection, store, build, sequence=0, is_visible=True)
 
     def describe(self, build: Build) -> None:
         """Commit the manifest of a build."""
@@ -125,7 +125,9 @@ class DocumentTable(Database):
     def take_out(self, build: Build, document_ids: Iterable[str]) -> Changes | None:
         """Commit the deletion of those documents that exist; returns the changes for the stores, if there are any."""
         with self.writing(build.name) as connection:
-            existing = lookups.held(Plain(connection), build.namespace_id, sorted(set(document_ids)), None)
+            existing = lookups.revisions_of(
+                Plain(connection), build.namespace_id, sorted(set(document_ids)), None
+            )
             if not existing:
                 return None
             sequence = _next(connection, build)
@@ -224,7 +226,7 @@ class DocumentTable(Database):
     def add_index(self, build: Build, store: str) -> IndexRow:
         """Note an index that is about to be built, and is not shown yet."""
         with self.writing(build.name) as connection:
-            return index_rows.add_index(connection, store, build, sequence=0, is_shown=False)
+            return index_rows.add_index(connection, store, build, sequence=0, is_visible=False)
 
     def empty_index(self, row: IndexRow) -> None:
         """Note that a store has lost the index, which therefore contains no batch."""
@@ -256,9 +258,11 @@ class DocumentTable(Database):
         with self.reading() as rows:
             return lookups.revisions(rows, build.namespace_id, source)
 
-    def held(self, build: Build, document_ids: Iterable[str], source: str | None = None) -> dict[str, str]:
+    def revisions_of(
+        self, build: Build, document_ids: Iterable[str], source: str | None = None
+    ) -> dict[str, str]:
         with self.reading() as rows:
-            return lookups.held(rows, build.namespace_id, list(document_ids), source)
+            return lookups.revisions_of(rows, build.namespace_id, list(document_ids), source)
 
     def entries(self, build: Build) -> Iterator[Entry]:
         """Every passage of every document; a document without any has one entry."""
@@ -313,7 +317,7 @@ class DocumentTable(Database):
             for store in servers:
                 if build.manifest.stores and store not in build.manifest.stores:
                     continue
-                index_rows.add_index(connection, store, build, sequence=0, is_shown=False)
+                index_rows.add_index(connection, store, build, sequence=0, is_visible=False)
 
     def drop(self, namespace: str, *builds: str) -> None:
         """Delete these builds of the namespace, or all."""

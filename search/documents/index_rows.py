@@ -28,7 +28,7 @@ class IndexRow:
     index: Index
     sequence: int
     """The last batch that the index contains."""
-    is_shown: bool
+    is_visible: bool
     """False while the index is being built."""
 
 
@@ -47,12 +47,12 @@ def index_rows(connection: Connection, names: Sequence[str]) -> list[IndexRow]:
     ]
 
 
-def add_index(connection: Connection, store: str, build: Any, *, sequence: int, is_shown: bool) -> IndexRow:
+def add_index(connection: Connection, store: str, build: Any, *, sequence: int, is_visible: bool) -> IndexRow:
     """Note an index that is about to be made; its name was never used before."""
     index = Index(build.name, build.namespace_id, f"{build.name}.v{time.time_ns()}", build.manifest)
     row = {"namespace_id": build.namespace_id, "store": store, "name": index.name}
-    connection.execute(insert(index_table).values(row | {"sequence": sequence, "is_shown": is_shown}))
-    return IndexRow(store, index, sequence, is_shown)
+    connection.execute(insert(index_table).values(row | {"sequence": sequence, "is_shown": is_visible}))
+    return IndexRow(store, index, sequence, is_visible)
 
 
 def set_index(connection: Connection, row: IndexRow, **values: Any) -> None:

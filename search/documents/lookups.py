@@ -122,7 +122,7 @@ def revisions(connection: SqlConnection, namespace_id: int, source: str | None) 
     return dict(connection.execute(*_revisions(namespace_id, source)).fetchall())
 
 
-def held(
+def revisions_of(
     connection: SqlConnection, namespace_id: int, document_ids: Sequence[str], source: str | None
 ) -> dict[str, str]:
     """Revisions by id, of the documents that exist; with `source`, only of documents from that source."""

@@ -62,7 +62,7 @@ def _begin(store: DocumentStore, namespace: str, stores: Sequence[str]) -> None:
     build = store.known(namespace)
     if not build.manifest.stores:
         rows = store.table.indexes(build)
-        serving = [name for name, row in rows.items() if row.is_shown]
+        serving = [name for name, row in rows.items() if row.is_visible]
         if set(stores) <= set(serving):
             return
         build = replace(build, manifest=replace(build.manifest, stores=serving))
@@ -104,7 +104,7 @@ def _complaint(store: DocumentStore, build: Build, name: str, differing: Differe
     ids = [*differing.missing, *differing.outdated, *differing.incomplete, *differing.surplus]
     refused = (portion[ids[0]] for portion in store.table.refused(build, name) if ids and ids[0] in portion)
     why = differing.failure or next(refused, "it differs")
-    visible = [name for name, row in store.table.indexes(build).items() if row.is_shown]
+    visible = [name for name, row in store.table.indexes(build).items() if row.is_visible]
     return (
         f"the store {name!r} does not have the documents of namespace {build.name!r} ({sum(differing.counts.values())} differ, "
         f"first {ids[:1]}): {why}; the namespace is still served by {', '.join(build.manifest.stores or visible)}"

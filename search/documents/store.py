@@ -127,10 +127,10 @@ class DocumentStore:
         """Revision by document id of everything indexed from `source`, or from any source if None."""
         return self.table.revisions(self.known(namespace), source)
 
-    def held(
+    def revisions_of(
         self, namespace: str, document_ids: Iterable[str], *, source: str | None = None
     ) -> dict[str, str]:
-        return self.table.held(self.known(namespace), document_ids, source)
+        return self.table.revisions_of(self.known(namespace), document_ids, source)
 
     @contextmanager
     def near_duplicate_rows(self, namespace: str) -> Iterator[NearDuplicateRows]:
@@ -169,7 +169,7 @@ class DocumentStore:
                 self._bring_up(build, writer.name, rows.get(writer.name))
             if build.manifest.stores:
                 self.drop_indexes(
-                    build, lambda row: row.is_shown or row.index.namespace_id != build.namespace_id
+                    build, lambda row: row.is_visible or row.index.namespace_id != build.namespace_id
                 )
             shows_old = any(
                 row.store in self.stores and row.index.namespace_id != build.namespace_id
@@ -204,7 +204,7 @@ class DocumentStore:
         reasons: dict[str, list[str]] = {}
         for writer in self.writers(build):
             name, row = writer.name, rows.get(writer.name)
-            waits = _WAITS if row is None or not row.is_shown else _BEHIND
+            waits = _WAITS if row is None or not row.is_visible else _BEHIND
             why = str(writer.failure or waits)
             behind = self.table.changed_since(build, row.sequence if row else 0)
             missing = ((document_id, why) for portion, _ in behind for document_id in portion)
@@ -283,7 +283,7 @@ class DocumentStore:
 
         def write(writer: EngineWriter) -> Written | str:
             row = rows.get(writer.name)
-            if row is None or not row.is_shown:
+            if row is None or not row.is_visible:
                 return _WAITS
             if row.sequence < changes.sequence - 1:
                 return _BEHIND
@@ -320,7 +320,7 @@ class DocumentStore:
     def _catches_up(self, build: Build, writer: EngineWriter, row: IndexRow | None, failure: str) -> bool:
         """Whether a store that was behind, or has lost its index, contains every batch now."""
         is_lost = isinstance(writer.failure, BadIndex)
-        can = row is not None and row.is_shown and not writer.is_away and (failure == _BEHIND or is_lost)
+        can = row is not None and row.is_visible and not writer.is_away and (failure == _BEHIND or is_lost)
         return can and self._bring_up(build, writer.name, row)
 
     def _bring_up(self, build: Build, name: str, row: IndexRow | None) -> bool:
@@ -333,7 +333,7 @@ class DocumentStore:
                 self.apply(build, writer, row, self.table.changes(build, list(refused), row.sequence))
             for changes in self.table.changes_since(build, row.sequence):
                 self.apply(build, writer, row, changes)
-            if not row.is_shown:
+            if not row.is_visible:
                 self.table.show_index(row)
             for other in self.table.all_indexes(build.name):
                 if other.store == name and other.index.name != row.index.name:
@@ -346,7 +346,7 @@ class DocumentStore:
 
     def apply(self, build: Build, writer: EngineWriter, row: IndexRow, changes: Changes) -> None:
         refused = writer.write(row.index, changes)
-        is_seen = row.is_shown and len(refused) < len(changes.ids)
+        is_seen = row.is_visible and len(refused) < len(changes.ids)
         self.table.record(build, [Written(row, changes, refused)], stores=self._pruned_by, is_seen=is_seen)
 
 

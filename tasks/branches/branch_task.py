@@ -19,7 +19,7 @@ from models.documents import Manifest, Matrix
 from models.errors import BadIndex, StageFailure
 from models.hits import QueryInputs, Ranking
 from models.plan import BranchPlan, Plan
-from search.filter_meanings import forced_filters, meant_filters
+from search.filter_meanings import expanded_filters, forced_filters
 from search.protocol import Described, Search
 from search.ranking_end import COSINE_DECIMALS
 from tasks.branches.model_breakers import ModelBreaker
@@ -152,7 +152,7 @@ class BranchTask:
     @property
     def filters(self) -> dict[str, Any]:
         """The request's filters, by the meaning of their values."""
-        return meant_filters(self.request)
+        return expanded_filters(self.request)
 
     @property
     def texts(self) -> list[str]:
@@ -178,7 +178,7 @@ class BranchTask:
         self.notes.append(StageNote(stage, status, ms, n_in=len(self.questions), detail=detail))
 
     def search(self, depth: int) -> Search:
-        """The request's filters and limits for a store, with the time that is left."""
+        """The request's filters and limits for a store, with the remaining time."""
         forced = tuple(forced_filters(self.request))
         return Search(
             depth,
@@ -189,7 +189,7 @@ class BranchTask:
             forced_fields=forced,
         )
 
-    def search_of_vectors(self, depth: int) -> Search:
+    def vector_search(self, depth: int) -> Search:
         """The same, for vectors of the branch's encoder."""
         comparable = self.encoder.embedder.comparable
         if self._parts:
@@ -251,9 +251,9 @@ class BranchTask:
         try:
             vectors = embed(max(self.remaining_s - REPORT_S, self.remaining_s / 2))
         except StageFailure as failure:
-            # This note tells a failure of the encoder from one of the store, and one of an endpoint names its breaker.
-            of = f"{encoder_name(encoder.name)} " if encoder.is_endpoint else ""
-            self.timed(Stage.EMBED, started, f"{of}{failure.reason}", StageStatus.FAILED)
+            # This note distinguishes a failure of the encoder from one of the store, and one of an endpoint names its breaker.
+            prefix = f"{encoder_name(encoder.name)} " if encoder.is_endpoint else ""
+            self.timed(Stage.EMBED, started, f"{prefix}{failure.reason}", StageStatus.FAILED)
             raise
         if self.manifest is not None:
             from search.checks import check_encoder  # imports tantivy, which a planner does not need
@@ -272,7 +272,7 @@ class BranchTask:
     def search_text(self, texts: Texts, depth: int) -> list[Ranking]:
         """One ranking a question."""
         started = self.clock()
-        rankings = self.found_by_text(texts, depth)
+        rankings = self.rankings_by_text(texts, depth)
         self.timed(Stage.SEARCH, started)
         if not self.branch.returns_query_inputs:
             return rankings
@@ -281,7 +281,7 @@ class BranchTask:
             for ranking, weights in zip(rankings, texts, strict=True)
         ]
 
-    def found_by_text(self, texts: Texts, depth: int, *, store: Searches | None = None) -> list[Ranking]:
+    def rankings_by_text(self, texts: Texts, depth: int, *, store: Searches | None = None) -> list[Ranking]:
         """Like `search_text`, without a note; `store` is searched in place of the branch's own."""
         flat, search = _flat(texts), self.search(depth)
         if store is not None and store is not self.store:
@@ -300,9 +300,7 @@ class BranchTask:
         """One ranking a question; `counts` has the number of rows of each question, 0 for one that is left out."""
         started = self.clock()
         rankings = iter(
-            self.store.search_vectors(
-                self.request.namespace, vectors, self.search_of_vectors(self.branch.depth)
-            )
+            self.store.search_vectors(self.request.namespace, vectors, self.vector_search(self.branch.depth))
             if len(vectors)
             else ()
         )
@@ -311,7 +309,7 @@ class BranchTask:
         factor = len(self._parts) ** 0.5 or 1.0
         if self.manifest is not None and self._parts:
             is_first = self.encoder.name == self.manifest.encoder
-            merged = [_of_part(ranking, factor, is_first=is_first) for ranking in merged]
+            merged = [_with_part_cosines(ranking, factor, is_first=is_first) for ranking in merged]
         self.timed(Stage.SEARCH, started)
         if self.branch.returns_query_inputs:
             rows = iter(vectors * factor)
@@ -324,7 +322,7 @@ class BranchTask:
         return merged
 
 
-def _of_part(ranking: Ranking, factor: float, *, is_first: bool) -> Ranking:
+def _with_part_cosines(ranking: Ranking, factor: float, *, is_first: bool) -> Ranking:
     """The ranking by the cosines of one of several encoders.  How many words are known was measured of the first one alone."""
     hits = tuple(hit._replace(score=round(hit.score * factor, COSINE_DECIMALS)) for hit in ranking.hits)
     return replace(ranking, hits=hits, known_words=ranking.known_words if is_first else None)

@@ -100,11 +100,11 @@ class Encoders:
             return self._made[name]
 
     def _make(self, declared: DeclaredEncoder) -> Encoder:
-        given = (declared.question_prompt, declared.passage_prompt)
+        declared_prompts = (declared.question_prompt, declared.passage_prompt)
         puts_prompts = isinstance(declared, EndpointEncoder) and declared.api == "pinecone"
         known = (None, None) if puts_prompts else known_prompts(declared.model)
         question, passage = (
-            own if own is not None else other for own, other in zip(given, known, strict=True)
+            own if own is not None else other for own, other in zip(declared_prompts, known, strict=True)
         )
         prompts = {"question_prompt": question, "passage_prompt": passage}
         if isinstance(declared, EndpointEncoder):

@@ -66,7 +66,7 @@ class Endpoint(Declared):
 
     @property
     @abstractmethod
-    def asks_a_model(self) -> bool: ...
+    def calls_model(self) -> bool: ...
 
     @property
     def is_foreign(self) -> bool:
@@ -75,11 +75,11 @@ class Endpoint(Declared):
 
     @model_validator(mode="after")
     def _has_its_endpoint(self) -> Endpoint:
-        given = self.model_fields_set & Endpoint.model_fields.keys()
-        if self.asks_a_model and not self.is_foreign and (self.url is None or self.model is None):
+        endpoint_fields = self.model_fields_set & Endpoint.model_fields.keys()
+        if self.calls_model and not self.is_foreign and (self.url is None or self.model is None):
             raise ValueError("a language model needs url and model")
-        if not self.asks_a_model and given:
-            raise ValueError(f"without a language model there is no {', '.join(sorted(given))}")
+        if not self.calls_model and endpoint_fields:
+            raise ValueError(f"without a language model there is no {', '.join(sorted(endpoint_fields))}")
         if self.least_s > self.limit_s:
             raise ValueError("least_s is above limit_s: the model would never be asked")
         return self
@@ -164,7 +164,7 @@ class Generators:
         return {
             generator_name(name): options.fingerprint(options.prompt_text(self._language))
             for name, options in self._options.items()
-            if options.asks_a_model
+            if options.calls_model
         }
 
     @property

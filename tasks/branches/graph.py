@@ -92,9 +92,9 @@ def _values(condition: Any) -> list[Any] | None:
 def entities(question: Question, names: Sequence[str] = ()) -> list[str]:
     """The names that a graph may know: the caller's variants of kind `entity`, else what is quoted, what is capitalised, and the
     graph's own `names` in the text."""
-    given = [variant.text for variant in question.variants if variant.kind == "entity"]
+    variants = [variant.text for variant in question.variants if variant.kind == "entity"]
     quoted = [text.strip() for groups in _QUOTED.findall(question.text) for text in groups if text.strip()]
-    return list(dict.fromkeys(given or [*quoted, *_capitalised(question.text), *names]))[:MAX_ENTITIES]
+    return list(dict.fromkeys(variants or [*quoted, *_capitalised(question.text), *names]))[:MAX_ENTITIES]
 
 
 def _capitalised(text: str) -> list[str]:
@@ -116,4 +116,4 @@ def _name(text: str, run: Sequence[re.Match[str]]) -> str:
     return " ".join(text[run[0].start() : run[-1].end()].split())
 
 
-GRAPH = BranchKind(search_graph, options=GraphOptions, needs=frozenset({"graph"}), asks_http=False)
+GRAPH = BranchKind(search_graph, options=GraphOptions, needs=frozenset({"graph"}), searches_http=False)

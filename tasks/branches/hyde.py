@@ -56,7 +56,7 @@ class HydeOptions(Endpoint):
     vectors."""
 
     @property
-    def asks_a_model(self) -> bool:
+    def calls_model(self) -> bool:
         return self.generator != "feedback"
 
     @property
@@ -76,7 +76,7 @@ class HydeOptions(Endpoint):
         return Writer(generator.imagine, lambda texts: len(texts) == self.documents)
 
     def feedback_from(self, own_store: str) -> str | None:
-        if self.asks_a_model and self.fallback != "feedback":
+        if self.calls_model and self.fallback != "feedback":
             return None
         return self.feedback_store or own_store
 
@@ -119,10 +119,10 @@ def search_hyde(task: BranchTask) -> list[Ranking]:
     open_ = [index for index in range(len(task.questions)) if index not in documents]
     failures: list[StageFailure] = []
     falls_back = True
-    if isinstance(options, HydeOptions) and options.asks_a_model:
+    if isinstance(options, HydeOptions) and options.calls_model:
         task.check_encoder()
         falls_back = options.fallback == "feedback"
-        written, failures = _written(task, open_, options, given=sum(map(len, documents.values())))
+        written, failures = _written(task, open_, options, caller_documents=sum(map(len, documents.values())))
         if written:
             documents |= written
             sources.append(options.generator)
@@ -132,22 +132,23 @@ def search_hyde(task: BranchTask) -> list[Ranking]:
         failures.append(NotCalled(Reason.BUDGET, detail))
     open_ = [index for index in range(len(task.questions)) if index not in imagined]
     passages: dict[int, Passages] = {}
-    unfed: list[StageFailure] = []
+    no_feedback: list[StageFailure] = []
     if falls_back and open_:
         try:
             passages = _feedback(task, open_)
             sources.append("feedback")
         except StageFailure as failure:
-            unfed.append(failure)
-    note_failures(task, Stage.HYPOTHESIS, failures, "left out" if unfed or not falls_back else "feedback")
-    note_failures(task, Stage.HYPOTHESIS, unfed, "left out")
+            no_feedback.append(failure)
+    instead = "left out" if no_feedback or not falls_back else "feedback"
+    note_failures(task, Stage.HYPOTHESIS, failures, instead)
+    note_failures(task, Stage.HYPOTHESIS, no_feedback, "left out")
     failed = None if imagined or falls_back else worst(failures)
     status = StageStatus.OK if sources else StageStatus.FAILED if failed else StageStatus.SKIPPED
-    if unfed:
+    if no_feedback:
         # The others say that no store was asked, and this one's breaker counts.
         status = StageStatus.PARTIAL
-        failed = None if imagined else unfed[0]
-    task.timed(Stage.HYPOTHESIS, started, _detail(sources, [*failures, *unfed]), status)
+        failed = None if imagined else no_feedback[0]
+    task.timed(Stage.HYPOTHESIS, started, _detail(sources, [*failures, *no_feedback]), status)
     if failed is not None:
         raise failed
     texts: Texts = [
@@ -158,26 +159,26 @@ def search_hyde(task: BranchTask) -> list[Ranking]:
 
 
 def _written(
-    task: BranchTask, indices: Sequence[int], options: HydeOptions, *, given: int
+    task: BranchTask, indices: Sequence[int], options: HydeOptions, *, caller_documents: int
 ) -> tuple[dict[int, tuple[str, ...]], list[StageFailure]]:
     """What the model wrote for these questions, and the failures of the questions for which it wrote nothing.
 
-    Notes where the model wrote fewer documents than declared.  `given`: the number of the caller's documents, which
-    have to be embedded too.
+    Notes where the model wrote fewer documents than declared.  `caller_documents`: the number of the caller's
+    documents, which have to be embedded too.
     """
     from tasks.branches.generation import generate, note_failures
 
-    embedding_s = task.resources.generators.document_s * (given + options.documents * len(indices))
+    embedding_s = task.resources.generators.document_s * (caller_documents + options.documents * len(indices))
     texts = [task.questions[index].text for index in indices]
     written = generate(task, texts, options, embedding_s=embedding_s)
     in_part = [result.failure for result in written if isinstance(result, PartialGeneration)]
     note_failures(task, Stage.HYPOTHESIS, in_part, "the documents that came are used")
-    came = {
+    documents = {
         index: result.texts if isinstance(result, PartialGeneration) else result
         for index, result in zip(indices, written, strict=True)
         if not isinstance(result, StageFailure)
     }
-    return came, [result for result in written if isinstance(result, StageFailure)]
+    return documents, [result for result in written if isinstance(result, StageFailure)]
 
 
 def _embedded(task: BranchTask, documents: Mapping[int, Sequence[str]]) -> dict[int, Matrix]:
@@ -223,14 +224,14 @@ def _feedback(task: BranchTask, indices: Iterable[int]) -> dict[int, Passages]:
         if name
         else None
     )
-    best = [ranking.hits[:count] for ranking in task.found_by_text(texts, count, store=store)]
+    best = [ranking.hits[:count] for ranking in task.rankings_by_text(texts, count, store=store)]
     passage_ids = [hit.passage_id for hits in best for hit in hits]
     known = task.store.vectors(task.request.namespace, passage_ids, timeout_s=task.remaining_s)
     passages: dict[int, Passages] = {}
     for index, hits in enumerate(best):
-        if there := [hit for hit in hits if hit.passage_id in known]:
-            vectors = task.own_part(np.stack([known[hit.passage_id] for hit in there]))
-            passages[index] = (vectors, [hit.score for hit in there])
+        if best_known := [hit for hit in hits if hit.passage_id in known]:
+            vectors = task.own_part(np.stack([known[hit.passage_id] for hit in best_known]))
+            passages[index] = (vectors, [hit.score for hit in best_known])
     return passages
 
 
@@ -266,6 +267,6 @@ HYDE = BranchKind(
     options=HydeOptions,
     needs=frozenset({"questions", "passages", "text", "vectors"}),
     options_in_plan=False,
-    asks_http=False,
+    searches_http=False,
     can_batch=True,
 )

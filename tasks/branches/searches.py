@@ -32,7 +32,7 @@ class ExpansionOptions(Endpoint):
     a branch that searches the question itself."""
 
     @property
-    def asks_a_model(self) -> bool:
+    def calls_model(self) -> bool:
         return self.expansion == "openai"
 
     def prompt_text(self, language: str) -> str:
@@ -53,7 +53,7 @@ def expanded_texts(task: BranchTask, kinds: frozenset[str]) -> Texts:
     that is every question, the model's failure is raised.
     """
     options = task.resources.generators.options(task.branch.name)
-    if isinstance(options, ExpansionOptions) and options.asks_a_model:
+    if isinstance(options, ExpansionOptions) and options.calls_model:
         open_ = [
             index
             for index, question in enumerate(task.questions)
@@ -130,7 +130,7 @@ BM25 = BranchKind(
     needs=frozenset({"text"}),
     variants=LEXICAL,
     options_in_plan=False,
-    asks_http=False,
+    searches_http=False,
     floor=0.0,
     can_batch=True,
 )
@@ -147,7 +147,7 @@ VECTOR = BranchKind(
     needs=frozenset({"questions", "vectors"}),
     variants=DENSE,
     options_in_plan=False,
-    asks_http=False,
+    searches_http=False,
     can_batch=True,
 )
 
@@ -170,7 +170,7 @@ def search_hybrid(task: BranchTask) -> list[Ranking]:
         task.request.namespace,
         task.texts,
         vectors,
-        task.search_of_vectors(task.branch.depth),
+        task.vector_search(task.branch.depth),
         alpha=options.alpha,
         fusion=options.fusion,
     )
@@ -179,7 +179,7 @@ def search_hybrid(task: BranchTask) -> list[Ranking]:
 
 
 HYBRID = BranchKind(
-    search_hybrid, options=HybridOptions, needs=frozenset({"questions"}), asks_http=False, can_batch=True
+    search_hybrid, options=HybridOptions, needs=frozenset({"questions"}), searches_http=False, can_batch=True
 )
 
 
@@ -194,7 +194,7 @@ def search_http(task: BranchTask) -> list[Ranking]:
     return rankings
 
 
-HTTP = BranchKind(search_http, asks_http=True)
+HTTP = BranchKind(search_http, searches_http=True)
 
 
 class ListingOptions(Declared):
@@ -233,7 +233,7 @@ def search_document(task: BranchTask) -> list[Ranking]:
     return [ranking for _ in task.questions]
 
 
-DOCUMENT = BranchKind(search_document, options=ListingOptions, asks_http=False)
+DOCUMENT = BranchKind(search_document, options=ListingOptions, searches_http=False)
 
 KINDS: Mapping[str, BranchKind] = {
     "bm25": BM25,

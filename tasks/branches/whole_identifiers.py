@@ -16,7 +16,7 @@ from tasks.branches.branch_task import BranchTask
 FIRST_HITS = 20
 """Only these hits of a ranking are read: they have the rarest words of the question."""
 MOST_DOCUMENTS = 5
-"""An identifier that more documents have tells less than the other words of the question."""
+"""An identifier that more documents have distinguishes less than the other words of the question."""
 
 
 def with_whole_identifiers(task: BranchTask, rankings: Sequence[Ranking]) -> list[Ranking]:
@@ -24,17 +24,18 @@ def with_whole_identifiers(task: BranchTask, rankings: Sequence[Ranking]) -> lis
 
     A store that fails to give texts leaves the rankings as they are.
     """
-    of_each = [wholes_of_question(readable(text)[0]) for text in task.texts]
+    identifiers = [wholes_of_question(readable(text)[0]) for text in task.texts]
     hits = [
-        ranking.hits[:FIRST_HITS] if wanted else () for wanted, ranking in zip(of_each, rankings, strict=True)
+        ranking.hits[:FIRST_HITS] if wanted else ()
+        for wanted, ranking in zip(identifiers, rankings, strict=True)
     ]
-    ids = [hit.passage_id for of_question in hits for hit in of_question]
+    ids = [hit.passage_id for question_hits in hits for hit in question_hits]
     texts: Mapping[str, PassageText] = {}
     if ids:
         with suppress(StageFailure):
             texts = task.store.texts(task.request.namespace, ids, timeout_s=min(0.5, task.remaining_s))
     marked = []
-    for wanted, ranking, first in zip(of_each, rankings, hits, strict=True):
+    for wanted, ranking, first in zip(identifiers, rankings, hits, strict=True):
         having = [
             hit
             for hit in first

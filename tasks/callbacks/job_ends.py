@@ -1,4 +1,4 @@
-"""Tells the end of a job to the receiver that its submitter named, at least once: by a Celery task or a webhook.
+"""Sends the end of a job to the receiver that its submitter named, at least once: by a Celery task or a webhook.
 
 Whatever fails is tried again with growing pauses until the job is deleted.  A webhook is signed as Standard Webhooks
 (https://www.standardwebhooks.com) says.
@@ -41,10 +41,10 @@ log = get_logger("chorale.jobs")
 
 LONGEST_PAUSE_S = 3_600.0
 NEXT_CELL_S = 30.0
-"""The cells tell of an end in the order of their names.  Each cell gives the cell before it this time, which is longer than a webhook
+"""The cells send an end in the order of their names.  Each cell gives the cell before it this time, which is longer than a webhook
 may take."""
 AT_ONCE = 8
-"""Maximum number of threads that tell."""
+"""Maximum number of threads that send."""
 
 
 @dataclass(slots=True)
@@ -64,10 +64,10 @@ class JobEnds:
         own = settings.cell_at(self._resources.redis_url)
         self._patience_s = NEXT_CELL_S * sorted(settings.cells).index(own) if own else 0.0
         self._known: dict[str, _Callback] = {}
-        """What has been done to tell of each end, by the id of its message."""
+        """The attempts to send each end, by the id of its message."""
 
     def start_due(self, ended: Sequence[Job]) -> None:
-        """Begin to tell of the ends that are due; returns at once.  `ended` are all jobs whose ends are still to be told."""
+        """Begin to send the ends that are due; returns at once.  `ended` are all jobs whose ends are not sent yet."""
         new = partial(_Callback, due_s=time.monotonic() + self._patience_s)
         self._known = {_message_id(job): self._known.get(_message_id(job)) or new() for job in ended}
         free = AT_ONCE - sum(callback.is_running for callback in self._known.values())
@@ -103,7 +103,7 @@ def send_task(app: Celery, job: Job, task: str, queue: str) -> None:
 
 
 def _message_id(job: Job) -> str:
-    """The same for every attempt to tell of one end; a job that was answered again ends anew."""
+    """The same for every attempt to send one end; a job that was answered again ends anew."""
     return f"{job.job_id}.{job.ended_at_ms}"
 
 
@@ -116,7 +116,7 @@ class WebhookFailed(ServiceError):
 
 
 def post(message_id: str, body: bytes, url: str, settings: Settings, *, key_id: str | None = None) -> None:
-    """POST this JSON, signed for the key whose job it tells of.  Raises WebhookFailed, OSError, HTTPException; redirections are not followed."""
+    """POST this JSON, signed for the key whose job it is about.  Raises WebhookFailed, OSError, HTTPException; redirections are not followed."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)

@@ -36,7 +36,7 @@ log = get_logger("chorale.callbacks")
 
 
 ACTING_MS = 10_000
-"""How long a process that tells may be silent before another one takes over."""
+"""How long a process that sends may be silent before another one takes over."""
 BLOCK_MS = 500
 TOGETHER = 8
 """Number of ends that are read together; an answer may have megabytes."""
@@ -53,7 +53,7 @@ FIRST_PAUSE_S = 1.0
 
 @dataclass(slots=True)
 class Attempts:
-    """The attempts to tell of one end."""
+    """The attempts to send one end."""
 
     due_s: float = 0.0
     """When the next one is due, by the monotonic clock."""
@@ -124,7 +124,7 @@ class RequestEnds(Duty):
                 yield entry, fields
 
     def _send(self, entry: str, fields: Mapping[bytes, bytes]) -> bool:
-        """Returns False if this end has to be told later."""
+        """Returns False if this end has to be sent later."""
         request_id = fields[b"id"].decode()
         try:
             for message in messages_of(fields, self._resources.settings):

@@ -47,7 +47,7 @@ Deliver = Callable[[Payload, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class TakenMessage:
+class ConsumedMessage:
     """A message that the ledger started or joined, with the arguments of its task."""
 
     queue: str
@@ -63,7 +63,7 @@ class TakenMessage:
 class BatchConsumer:
     """Takes messages for one worker.
 
-    Two things here are easy to break.  `celery.worker.state` is Celery's own: its totals and `event_sender.taken` are what
+    Two things here are easy to break.  `celery.worker.state` is Celery's own: its totals and `event_sender.consumed_ids` are what
     heartbeats, `inspect stats` and the supervisor see of messages that never become a request of Celery.  Therefore each
     message that is worked on passes `_signalled`, whose end runs whatever is raised.
     """
@@ -77,7 +77,7 @@ class BatchConsumer:
     """How many messages of each queue the worker takes at once; a message of a queue with 1 is taken alone."""
     has_tokens: bool
     """Whether the planner pushes a token for each chord, and this worker serves every branch."""
-    run: Callable[[Sequence[TakenMessage], Sequence[Snapshot], float], None]
+    run: Callable[[Sequence[ConsumedMessage], Sequence[Snapshot], float], None]
     """Works on what was taken: the parts of branches, the joined requests, and the monotonic clock before the join."""
 
     @property
@@ -95,24 +95,24 @@ class BatchConsumer:
         more = {name: count - (name == queue) for name, count in self._together.items()}
         begun_s = time.monotonic()
         try:
-            taken = self.ledger.take(
+            entries = self.ledger.take(
                 first=(queue, task, task_id), most=more if queue in self._together else {}
             )
         except RedisError as error:
             log.warning("not taken", task_id=task_id, error=str(error)[:200])
             deliver(payload, queue)
             return
-        self._work_on_taken(taken, payload, begun_s, deliver)
+        self._work_on_entries(entries, payload, begun_s, deliver)
 
     def take_waiting(self, deliver: Deliver) -> None:
         """Work on the messages that wait in the queues, after a token of `keys.READY` or a second without one."""
         begun_s = time.monotonic()
         try:
-            taken = self.ledger.take(first=None, most=self._together)
+            entries = self.ledger.take(first=None, most=self._together)
         except RedisError as error:
             log.warning("not taken", error=str(error)[:200])
             return
-        self._work_on_taken(taken, {}, begun_s, deliver)
+        self._work_on_entries(entries, {}, begun_s, deliver)
 
     def waits_on(self, queues: Sequence[str]) -> list[str]:
         """The lists on which the worker waits: tokens in place of the queues of several branches that it takes together.
@@ -124,10 +124,10 @@ class BatchConsumer:
             return list(queues)
         return [READY, *(queue for queue in queues if queue not in woken)]
 
-    def _work_on_taken(
-        self, taken: Sequence[Taken], payload: Payload, begun_s: float, deliver: Deliver
+    def _work_on_entries(
+        self, entries: Sequence[Taken], payload: Payload, begun_s: float, deliver: Deliver
     ) -> None:
-        ours, others = self._read_all(taken, payload)
+        ours, others = self._read_all(entries, payload)
         try:
             self._work_on(ours, begun_s)
             while others:
@@ -139,11 +139,11 @@ class BatchConsumer:
             raise
 
     def _read_all(
-        self, taken: Sequence[Taken], payload: Payload
-    ) -> tuple[list[TakenMessage], list[tuple[Payload, str]]]:
+        self, entries: Sequence[Taken], payload: Payload
+    ) -> tuple[list[ConsumedMessage], list[tuple[Payload, str]]]:
         """What we work on, and what goes Celery's way; `payload` is of the message without its text."""
-        ours, others = list[TakenMessage](), list[tuple[Payload, str]]()
-        for entry in taken:
+        ours, others = list[ConsumedMessage](), list[tuple[Payload, str]]()
+        for entry in entries:
             its_payload = payload if not entry.message else _json(entry.message)
             message = self._read(entry, its_payload) if isinstance(its_payload, dict) else None
             if message is not None:
@@ -161,10 +161,10 @@ class BatchConsumer:
             and not (headers.get("eta") or headers.get("expires") or headers["id"] in state.revoked)
         )
 
-    def _read(self, taken: Taken, payload: Payload) -> TakenMessage | None:
+    def _read(self, entry: Taken, payload: Payload) -> ConsumedMessage | None:
         """None: Celery reads it."""
         headers = payload.get("headers")
-        if not taken.is_known or not self._is_ours(headers):
+        if not entry.is_known or not self._is_ours(headers):
             return None
         assert isinstance(headers, dict)
         try:
@@ -172,13 +172,13 @@ class BatchConsumer:
             if args or _task_id(kwargs) != headers["id"]:
                 return None
             task = self.app.tasks[headers["task"]]
-            return TakenMessage(
-                taken.queue, payload, headers["id"], task, dict(kwargs), taken.started, taken.joined
+            return ConsumedMessage(
+                entry.queue, payload, headers["id"], task, dict(kwargs), entry.started, entry.joined
             )
         except (ValueError, KeyError, TypeError):
             return None
 
-    def _work_on(self, messages: Sequence[TakenMessage], begun_s: float) -> None:
+    def _work_on(self, messages: Sequence[ConsumedMessage], begun_s: float) -> None:
         parts = [message for message in messages if message.started is not None]
         joined = [message.joined for message in messages if message.joined is not None]
         with self._signalled(messages):
@@ -196,7 +196,7 @@ class BatchConsumer:
                 for message in messages:
                     self.app.backend.mark_as_failure(message.task_id, error)
 
-    def _search_again(self, messages: Sequence[TakenMessage], error: RedisError) -> None:
+    def _search_again(self, messages: Sequence[ConsumedMessage], error: RedisError) -> None:
         """A failover may outlast the attempts to report.  Any worker searches the parts again; what was reported counts once."""
         log.warning("batch goes back", messages=len(messages), error=str(error))
         try:
@@ -212,9 +212,9 @@ class BatchConsumer:
             retried(push, RedisError, for_s=PUT_BACK_S, pause_s=lambda _: PAUSE_S)
 
     @contextmanager
-    def _signalled(self, messages: Sequence[TakenMessage]) -> Iterator[None]:
+    def _signalled(self, messages: Sequence[ConsumedMessage]) -> Iterator[None]:
         """Tell Celery's listeners when the tasks begin and have ended."""
-        event_sender.taken |= {message.task_id for message in messages}
+        event_sender.consumed_ids |= {message.task_id for message in messages}
         for message in messages:
             state.total_count.update({message.task.name: 1})
             state.all_total_count[0] += 1
@@ -222,12 +222,12 @@ class BatchConsumer:
         try:
             yield
         finally:
-            event_sender.taken -= {message.task_id for message in messages}
+            event_sender.consumed_ids -= {message.task_id for message in messages}
             for message in messages:
                 signals.task_postrun.send(**_signal_fields(message), retval=None, state="SUCCESS")
 
 
-def _signal_fields(message: TakenMessage) -> dict[str, Any]:
+def _signal_fields(message: ConsumedMessage) -> dict[str, Any]:
     task = message.task
     return {
         "sender": task,

@@ -18,12 +18,12 @@ from structlog import get_logger
 log = get_logger("chorale.events")
 
 
-taken: set[str] = set()
+consumed_ids: set[str] = set()
 """Task ids of the messages that `tasks.celery_internals.batch_consumer` has in hand."""
 
 
 def ids_in_progress() -> list[str]:
-    return [*state.requests, *taken]
+    return [*state.requests, *consumed_ids]
 
 
 Event = tuple[str, Mapping[str, Any]]
@@ -84,7 +84,7 @@ class EventSender:
             try:
                 dispatcher = self._dispatcher = self._dispatcher or self._open()
                 for kind, fields in events:
-                    dispatcher.send(kind, Event=_of_its_worker, **{**_USUAL.get(kind, {}), **fields})
+                    dispatcher.send(kind, Event=_event_of_worker, **{**_USUAL.get(kind, {}), **fields})
                 dispatcher.flush(errors=False)
             except BROKER_ERRORS as error:
                 if not self._is_away:
@@ -116,5 +116,5 @@ class EventSender:
             self._dispatcher = None
 
 
-def _of_its_worker(kind: str, *, hostname: str, worker: str | None = None, **fields: Any) -> Any:
+def _event_of_worker(kind: str, *, hostname: str, worker: str | None = None, **fields: Any) -> Any:
     return CeleryEvent(kind, hostname=worker or hostname, **fields)

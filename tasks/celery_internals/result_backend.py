@@ -215,8 +215,8 @@ def failed_part(task_id: str, error: Any) -> BranchResult:
 
 def _text(error: Any) -> str:
     """What Celery says of a message; other errors need their class to be understood."""
-    is_of_celery = isinstance(error, InvalidTaskError | ContentDisallowed)
-    return str(error) if is_of_celery else f"{type(error).__name__}: {error}"
+    is_celery_error = isinstance(error, InvalidTaskError | ContentDisallowed)
+    return str(error) if is_celery_error else f"{type(error).__name__}: {error}"
 
 
 def _while_redis_returns(do: Callable[[], Made]) -> Made:

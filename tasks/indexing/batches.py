@@ -55,7 +55,7 @@ def index_documents(
     if documents.ids is None or documents.prune:
         known = store.revisions(namespace, documents.source)
     else:
-        known = store.held(namespace, documents.ids, source=documents.source)
+        known = store.revisions_of(namespace, documents.ids, source=documents.source)
     run = IndexingRun(documents, known, progress)
     writer = _Writer(
         run=run,

@@ -38,16 +38,20 @@ def embed_anew(
         current = store.revisions(namespace)
         first = sorted(current)[:MEASURED_DOCUMENTS]
         texts = [_text(document) for document in store.table.changes(build, first, 0).documents]
-        made = manifest_for(resources, chosen.name, chosen.indexing, texts)
-        kept = {name: getattr(build.manifest, name) for name in ("language", "title_repeats", "local_only")}
-        anew = Rebuilding(store, namespace, replace(made, **kept))
+        manifest = manifest_for(resources, chosen.name, chosen.indexing, texts)
+        inherited = {
+            name: getattr(build.manifest, name) for name in ("language", "title_repeats", "local_only")
+        }
+        anew = Rebuilding(store, namespace, replace(manifest, **inherited))
         done = anew.revisions(namespace)
         anew.delete(namespace, done.keys() - current.keys())
-        left = [document_id for document_id, revision in current.items() if done.get(document_id) != revision]
-        report = IndexReport(unchanged=len(current) - len(left))
+        pending = [
+            document_id for document_id, revision in current.items() if done.get(document_id) != revision
+        ]
+        report = IndexReport(unchanged=len(current) - len(pending))
         began_s, splitter = time.monotonic(), splitter_of(chosen.indexing)
-        for some in in_batches(sorted(left), BATCH_DOCUMENTS):
-            documents = store.table.changes(build, some, 0).documents
+        for batch_ids in in_batches(sorted(pending), BATCH_DOCUMENTS):
+            documents = store.table.changes(build, batch_ids, 0).documents
             split = [(document.title, document.passages) for document in documents]
             passages_of = embedded(split, splitter, chosen.indexing)
             pairs = zip(documents, passages_of, strict=True)
@@ -55,7 +59,7 @@ def embed_anew(
             report.replaced += len(documents)
             report.passages += sum(len(document.passages) for document in documents)
             spent_s = time.monotonic() - began_s
-            remaining_s = spent_s * (len(left) - report.replaced) / report.replaced
+            remaining_s = spent_s * (len(pending) - report.replaced) / report.replaced
             done_documents = report.unchanged + report.replaced
             progress(Progress(done_documents, report.passages, report.passages / spent_s, remaining_s))
         with anew.near_duplicate_rows(namespace) as rows:

@@ -118,8 +118,8 @@ class EmbeddingPrefetch:
     def _embed(self, texts: Sequence[str]) -> Iterator[bool]:
         new = list(dict.fromkeys(text for text in texts if text not in self._vectors))
         # Texts of like length are embedded together.
-        for some in in_batches(sorted(new, key=len), PASSAGES_AT_ONCE):
-            self._vectors.update(zip(some, self._embedder.embed_passages(some), strict=True))
+        for batch in in_batches(sorted(new, key=len), PASSAGES_AT_ONCE):
+            self._vectors.update(zip(batch, self._embedder.embed_passages(batch), strict=True))
             yield True
 
     def split(self, document: RawDocument) -> tuple[Passage, ...]:

@@ -60,8 +60,8 @@ class UnfinishedMessages:
         """How much of a message is done.  `so_far` came with the message: another worker may have written more documents than
         this worker knows of."""
         travelled = Unfinished.from_wire(so_far)
-        kept = self._by_ticket.pop(ticket, None)
-        return travelled if kept is None or kept.written < travelled.written else kept
+        local = self._by_ticket.pop(ticket, None)
+        return travelled if local is None or local.written < travelled.written else local
 
     def keep(self, ticket: str, unfinished: Unfinished) -> None:
         """Keep the vectors that are not written yet.  Too many messages push out the oldest one."""
@@ -75,7 +75,7 @@ class UnfinishedMessages:
     def has_capacity(self) -> bool:
         """Whether one more message can be kept, and pushes no other out."""
         oldest_s = time.monotonic() - UNFINISHED_FOR_S
-        for ticket in [ticket for ticket, kept in self._by_ticket.items() if kept.since_s < oldest_s]:
+        for ticket in [ticket for ticket, message in self._by_ticket.items() if message.since_s < oldest_s]:
             del self._by_ticket[ticket]
         return len(self._by_ticket) < MOST_UNFINISHED
 

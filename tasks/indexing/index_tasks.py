@@ -26,7 +26,7 @@ from config.redis_client import is_transient
 from ledger import ledger_scripts
 from models.errors import ModelMissing, ServiceError, StageFailure, StoreTimeout, StoreUnavailable, WriterBusy
 from models.retries import retried
-from tasks.indexing.message_order import OUTCOME_KEPT_S, DoneByAnother, TurnOver, Turns, WriteOrder, turn_s
+from tasks.indexing.message_order import OUTCOME_TTL_S, DoneByAnother, TurnOver, Turns, WriteOrder, turn_s
 
 if TYPE_CHECKING:
     from tasks.indexing.indexing_run import IndexReport
@@ -143,7 +143,7 @@ class IndexMessage:
     def _publish(self, namespace: str, outcome: dict[str, Any]) -> None:
         reply = {"v": WIRE_VERSION, "namespace": namespace, "handed_in": self.handed_in, **outcome}
         keys = [waiting_key(self.id), NOT_DONE + namespace, INDEXED + self.id]
-        args = [self.id, str(self.handed_in), to_json(reply), OUTCOME_KEPT_S]
+        args = [self.id, str(self.handed_in), to_json(reply), OUTCOME_TTL_S]
         scripts = ledger_scripts(self.resources.redis)
         try:
             retried(
@@ -200,10 +200,10 @@ def index_task(
             raise ValueError("documents: missing")
         if encoder is not None and not isinstance(encoder, str):
             raise ValueError(f"encoder: a name, not {safe_repr(encoder)}")
-        kept = UnfinishedMessages(task.app.unfinished)
+        messages = UnfinishedMessages(task.app.unfinished)
         # A program without our client may use an id again.
         ticket = f"{message.id} {message.handed_in}"
-        unfinished = kept.take(ticket, message.so_far)
+        unfinished = messages.take(ticket, message.so_far)
         try:
             return index_handed_in(
                 message.resources,
@@ -214,10 +214,10 @@ def index_task(
                 source=source,
                 encoder=encoder,
                 is_over=partial(task.app.turns.is_over, namespace),
-                has_capacity=kept.has_capacity,
+                has_capacity=messages.has_capacity,
             )
         except Exception:
-            kept.keep(ticket, unfinished)
+            messages.keep(ticket, unfinished)
             message.so_far = unfinished.to_wire()
             raise
 

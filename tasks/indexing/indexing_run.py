@@ -65,8 +65,8 @@ class IndexReport:
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + outcome[name])
         self.skipped += [
-            Skipped(left_out["path"], NotIndexed(left_out["reason"]), left_out["why"], left_out["line"])
-            for left_out in outcome["left_out"]
+            Skipped(item["path"], NotIndexed(item["reason"]), item["why"], item["line"])
+            for item in outcome["left_out"]
         ]
         self.unwritten |= outcome["unwritten"]
         self.generation = max(self.generation, outcome["generation"])
@@ -114,7 +114,7 @@ class SourceDocuments:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is; told after each unchanged document, each batch, and what the embedder did within it."""
+    """How far a run is; reported after each unchanged document, each batch, and what the embedder did within it."""
 
     documents: int
     """Committed or unchanged so far."""

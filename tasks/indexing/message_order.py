@@ -132,7 +132,7 @@ def turn_s(resources: Resources, namespace: str) -> float:
 
 
 IDS_A_TRIP = 1_000
-OUTCOME_KEPT_S = 3_600
+OUTCOME_TTL_S = 3_600
 """How long the outcome of a message can be read."""
 
 
@@ -166,8 +166,8 @@ class WriteOrder:
         if outcome is not None:
             # The stamp is compared too: a program without our client may use an id again.
             return bool(from_json(outcome).get("handed_in") == self._handed_in)
-        # A message that was given up lost its note too, but it is older than NOT_DONE_FOR_S.
-        return not_done is None and OUTCOME_KEPT_S < now_s - self._handed_in / 1_000_000 < NOT_DONE_FOR_S
+        # A message that has expired lost its note too, but it is older than NOT_DONE_FOR_S.
+        return not_done is None and OUTCOME_TTL_S < now_s - self._handed_in / 1_000_000 < NOT_DONE_FOR_S
 
     def overtaken(self, document_ids: Sequence[str]) -> set[str]:
         """The ids that a later message has written or deleted.  Raises DoneByAnother."""
@@ -186,9 +186,9 @@ class WriteOrder:
     def keep(self, document_ids: Iterable[str]) -> None:
         """Note that this message has written or deleted these ids."""
         scripts = ledger_scripts(self._client)
-        given_up = self._handed_in - NOT_DONE_FOR_S * 1_000_000
+        expired_us = self._handed_in - NOT_DONE_FOR_S * 1_000_000
         for part in in_batches(document_ids, IDS_A_TRIP):
-            args = [self._handed_in, given_up, NOT_DONE_FOR_S, *part]
+            args = [self._handed_in, expired_us, NOT_DONE_FOR_S, *part]
             if not scripts.run("keep_written", self._keys, args):
                 # No older message waits, and every new one is later.
                 return

@@ -173,8 +173,10 @@ def index_corpus(
     documents, first = documents.with_first(MEASURED_DOCUMENTS)
     own = present.language if present and not rebuild else None
     texts = [document.text for document in first]
-    theirs = own or language or resources.settings.language or _analysed_language(first)
-    manifest = manifest_for(resources, chosen.name, embedder, texts, language=theirs, local_only=local_only)
+    text_language = own or language or resources.settings.language or _analysed_language(first)
+    manifest = manifest_for(
+        resources, chosen.name, embedder, texts, language=text_language, local_only=local_only
+    )
     manifest = replace(manifest, language=language or manifest.language)
     anew = Rebuilding(store, namespace, manifest) if rebuild else None
     if anew is None:
@@ -186,14 +188,14 @@ def index_corpus(
             # Another process has made the namespace meanwhile: the language of its documents holds.
             own = store.known(namespace).manifest.language
             manifest = store.create(namespace, replace(manifest, language=language or own))
-        # A corpus that begins anew, or was restored, goes on from the generation that readers were told last.
+        # A corpus that begins anew, or was restored, goes on from the generation that was published last.
         resources.generations.rise_beyond(namespace)
     else:
         # A rebuilding that was interrupted may hold documents that the source no longer has.
         documents = replace(documents, prune=True)
     try:
         if ahead is not None:
-            known = store.held(namespace, documents.ids or (), source=documents.source)
+            known = store.revisions_of(namespace, documents.ids or (), source=documents.source)
             documents = replace(documents, items=ahead.take(documents.items, known))
         publish = partial(publish_generation, resources, namespace)
         target = IndexingTarget(
@@ -233,7 +235,7 @@ def _drop_if_empty(resources: Resources, namespace: str) -> None:
 
 
 def publish_generation(resources: Resources, namespace: str, generation: int) -> None:
-    # Without Redis, the next worker that starts tells them.
+    # Without Redis, the next worker that starts publishes it.
     with suppress(RedisError):
         resources.generations.publish(namespace, generation)
 
@@ -268,12 +270,12 @@ def _delete(
                 _overtaken(document_id) for document_id in document_ids if document_id in overtaken
             ]
             document_ids = [document_id for document_id in document_ids if document_id not in overtaken]
-        there = store.held(namespace, document_ids)
+        stored_ids = store.revisions_of(namespace, document_ids)
         with suppress(NotEverywhere):
             store.delete(namespace, document_ids)
         if order is not None:
             order.keep(document_ids)
-        report.deleted = len(there)
+        report.deleted = len(stored_ids)
         report.unwritten = store.settle(namespace)
         groups = NearDuplicates(
             lambda: store.near_duplicate_rows(namespace),

@@ -58,7 +58,7 @@ TIMES_AGAIN = 3
 AGAIN_MS = 2_000
 DEATHS = 2
 """After this many workers died with a segment, its lines are answered one by one, to find the line that kills."""
-OF_A_PAGE = ("hits", "removed", "relaxed", "context", "confidence", "abstained", "signals")
+PAGE_FIELDS = ("hits", "removed", "relaxed", "context", "confidence", "abstained", "signals")
 CACHED_LINES = 10_000
 """A job's first lines fill the answer cache; a million answers would push everything else out of Redis."""
 
@@ -78,7 +78,7 @@ def answer_lines_task(task: Any, job_id: str, number: int, attempt: int, **_: ob
     )
     if segment is None:
         return
-    with _kept(jobs, segment, resources.redis):
+    with _lease_renewed(jobs, segment, resources.redis):
         if segment.tries > DEATHS:
             _answer_one_by_one(resources, jobs, segment)
         else:
@@ -99,16 +99,16 @@ def _answer_whole(resources: Resources, jobs: Jobs, segment: Segment) -> None:
 
 
 def _answer_one_by_one(resources: Resources, jobs: Jobs, segment: Segment) -> None:
-    left, results = list(segment.left), dict[int, Result]()
-    if segment.suspect in left:
-        left.remove(segment.suspect)
+    remaining, results = list(segment.left), dict[int, Result]()
+    if segment.suspect in remaining:
+        remaining.remove(segment.suspect)
         results[segment.suspect] = unanswered(Status.FAILED, "the worker died while it answered this line")
-    while left:
-        kept = _write(jobs, segment, results, left=left, suspect=left[0])
-        if kept is None:
+    while remaining:
+        rest = _write(jobs, segment, results, left=remaining, suspect=remaining[0])
+        if rest is None:
             return
-        segment = kept
-        results, _ = answer_lines(resources, segment, [left.pop(0)])
+        segment = rest
+        results, _ = answer_lines(resources, segment, [remaining.pop(0)])
     _write(jobs, segment, results)
 
 
@@ -127,7 +127,7 @@ def _patiently(change: Callable[[], Made]) -> Made:
 
 
 @contextmanager
-def _kept(jobs: Jobs, segment: Segment, redis: Redis) -> Iterator[None]:
+def _lease_renewed(jobs: Jobs, segment: Segment, redis: Redis) -> Iterator[None]:
     """Renew the lease while the block runs."""
     done = Event()
 
@@ -195,10 +195,10 @@ def _portions(
     """Lines that fit into one request."""
     depth = read_request({**options, "questions": [""]}).request.effective_depth
     kinds = resources.pipeline.kinds.branches
-    asks_a_model = not all(
+    calls_model = not all(
         can_batch(resources, kinds[branch.kind], branch.name) for branch in resources.pipeline.branches
     )
-    most = min(MODEL_QUESTIONS if asks_a_model else MAX_QUESTIONS, max(1, MAX_CANDIDATES // depth))
+    most = min(MODEL_QUESTIONS if calls_model else MAX_QUESTIONS, max(1, MAX_CANDIDATES // depth))
     portion: list[int] = []
     count = 0
     for place in places:
@@ -216,11 +216,11 @@ def _answered(
 ) -> tuple[dict[int, Result], bool]:
     """The results of lines that share all options, by place, and whether a failure among them may pass."""
     questions_of: dict[bytes, Any] = {}
-    of_line: dict[int, list[bytes]] = {}
+    keys_by_line: dict[int, list[bytes]] = {}
     repeated: set[int] = set()
     for place, line in lines.items():
         questions = (line.fields or {})["questions"]
-        of_line[place] = keys = [to_json(question) for question in questions]
+        keys_by_line[place] = keys = [to_json(question) for question in questions]
         if questions_of.keys() >= set(keys):
             repeated.add(place)
         questions_of.update(zip(keys, questions, strict=True))
@@ -244,7 +244,7 @@ def _answered(
     if segment.done_before < CACHED_LINES:
         keep_answers(resources, [(answers, fields)])
     results, index_of = {}, {key: index for index, key in enumerate(questions_of)}
-    for place, keys in of_line.items():
+    for place, keys in keys_by_line.items():
         indexes = [index_of[key] for key in keys]
         is_known = place in repeated or all(index in answers.plan.cached for index in indexes)
         own = replace(pages, fused={index: pages.fused[index] for index in indexes if index in pages.fused})
@@ -292,7 +292,7 @@ def _with_time_to_rerank(plan: Plan, questions: int) -> Plan:
     return plan.model_copy(update=longer)
 
 
-def _shown(page: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _selected(page: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: page[name] for name in names if name in page}
 
 
@@ -301,9 +301,9 @@ def _result(pages: Sequence[Mapping[str, Any]], fields: Mapping[str, Any], is_kn
     status = str(worst(page["status"] for page in pages))
     is_worse = status in (Status.DEGRADED, Status.FAILED)
     degraded = fields["degraded"] if is_worse else []
-    answer = _shown(pages[0], OF_A_PAGE)
+    answer = _selected(pages[0], PAGE_FIELDS)
     if len(pages) > 1:
-        answer = {"questions": [_shown(page, ("status", "coverage", *OF_A_PAGE)) for page in pages]}
+        answer = {"questions": [_selected(page, ("status", "coverage", *PAGE_FIELDS)) for page in pages]}
     error = "; ".join(
         f"{degradation['where']}: {degradation['reason']} {degradation['detail']}".strip()
         for degradation in degraded

@@ -123,8 +123,8 @@ class Feeder(Duty):
             for job in active:
                 if job.running:
                     jobs.lapse(job.job_id, now_ms=now_ms)
-        fed = [job for job in active if is_fed(job, now_ms)]
-        self._send(fed, self._free_slots() if is_whole and fed else free_slots, now_ms)
+        sendable = [job for job in active if is_fed(job, now_ms)]
+        self._send(sendable, self._free_slots() if is_whole and sendable else free_slots, now_ms)
         for job in active:
             self._end_if_due(job, now_ms)
         self._on_end.start_due([job for job in active if job.state == State.ENDED])
@@ -141,23 +141,23 @@ class Feeder(Duty):
             self._due_s[duty] = now_s + every_s
         return is_due
 
-    def _send(self, fed: Sequence[Job], free_slots: int, now_ms: int) -> None:
+    def _send(self, sendable: Sequence[Job], free_slots: int, now_ms: int) -> None:
         """Send segments, the tenant with the least service first, until enough of them wait."""
-        of_tenant: dict[str, list[Job]] = {}
-        for job in fed:
-            of_tenant.setdefault(job.tenant, []).append(job)
-        weights = {tenant: theirs[0].weight for tenant, theirs in of_tenant.items()}
+        jobs_by_tenant: dict[str, list[Job]] = {}
+        for job in sendable:
+            jobs_by_tenant.setdefault(job.tenant, []).append(job)
+        weights = {tenant: jobs[0].weight for tenant, jobs in jobs_by_tenant.items()}
         while free_slots > 0 and weights:
             tenant = self._shares.order(weights)[0]
-            if sent := self._send_one(of_tenant[tenant], now_ms):
+            if sent := self._send_one(jobs_by_tenant[tenant], now_ms):
                 self._shares.serve(tenant, max(SEGMENT_LINES, cost_of(sent.lines)), weights[tenant])
                 free_slots -= 1
             else:
                 del weights[tenant]
 
-    def _send_one(self, theirs: Iterable[Job], now_ms: int) -> Sent | None:
+    def _send_one(self, jobs: Iterable[Job], now_ms: int) -> Sent | None:
         """Send the next segment of the first of these jobs that has one."""
-        for job in theirs:
+        for job in jobs:
             sent = self._resources.jobs.send(job.job_id, now_ms=now_ms, lease_ms=LEASE_MS)
             if sent is not None:
                 self._app.send_task(

@@ -19,7 +19,7 @@ class JobEvents:
 
     def __init__(self, sender: EventSender | None) -> None:
         self._sender = sender
-        self._shown: dict[str, str] = {}
+        self._states: dict[str, str] = {}
         """The state of each job in its last event."""
         self._progress: dict[str, str] = {}
         """The progress of each job in its last event."""
@@ -28,7 +28,7 @@ class JobEvents:
     @property
     def unfinished(self) -> list[str]:
         """The jobs that Flower shows as running."""
-        return [job_id for job_id, state in self._shown.items() if state != State.ENDED]
+        return [job_id for job_id, state in self._states.items() if state != State.ENDED]
 
     def send(self, jobs: Sequence[Job]) -> None:
         """Tell what has changed since the last call.  `jobs` are all that have not ended, and all in `unfinished`."""
@@ -40,21 +40,21 @@ class JobEvents:
         events = [
             (kind, fields)
             for job in jobs
-            for kind, fields in events_of(job, self._shown.get(job.job_id))
+            for kind, fields in events_of(job, self._states.get(job.job_id))
             if kind != "task-progress" or fields["result"] != self._progress.get(job.job_id)
         ]
         for job_id in {*self.unfinished} - {job.job_id for job in jobs}:
             events.append(("task-failed", {"uuid": job_id, "exception": "deleted before its end was shown"}))
         if events:
             self._sender.send(events)
-        self._shown = {job.job_id: job.state for job in jobs}
+        self._states = {job.job_id: job.state for job in jobs}
         self._progress = {job.job_id: progress(job) for job in jobs}
 
     def send_end(self, job: Job) -> None:
         """Tell at once of a job that has ended: it may be deleted soon."""
         if self._sender is not None:
-            self._sender.send([*events_of(job, self._shown.get(job.job_id))])
-            self._shown[job.job_id] = job.state
+            self._sender.send([*events_of(job, self._states.get(job.job_id))])
+            self._states[job.job_id] = job.state
 
 
 def events_of(job: Job, before: str | None) -> Iterator[Event]:

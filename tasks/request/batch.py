@@ -27,7 +27,7 @@ from models.declarations.extensions import BranchKind
 from models.errors import StageFailure
 from models.plan import is_costly
 from tasks.branches.branch_task import BranchTask, TaskResources
-from tasks.celery_internals.batch_consumer import BatchConsumer, TakenMessage
+from tasks.celery_internals.batch_consumer import BatchConsumer, ConsumedMessage
 from tasks.celery_internals.result_backend import Report
 from tasks.request.composing.ending import FUSION_WORKER
 from tasks.request.finishing import end_joined
@@ -72,11 +72,11 @@ def _most(resources: Resources, queues: Sequence[str]) -> dict[str, int]:
 
 def _run(
     app: Celery, most: Mapping[str, int]
-) -> Callable[[Sequence[TakenMessage], Sequence[Snapshot], float], None]:
+) -> Callable[[Sequence[ConsumedMessage], Sequence[Snapshot], float], None]:
     # A worker that takes fusions together fuses what it has completed, without a message.
     fuses = most.get(QUEUE_FUSION, 1) > 1
 
-    def run(messages: Sequence[TakenMessage], joined: Sequence[Snapshot], joined_s: float) -> None:
+    def run(messages: Sequence[ConsumedMessage], joined: Sequence[Snapshot], joined_s: float) -> None:
         if joined:
             end_joined(app.resources, joined, by=FUSION_WORKER, joined_s=joined_s)
         parts = [
@@ -85,8 +85,8 @@ def _run(
         together = [part for part in parts if not is_costly(part.started.plan)]
         # Each costly part is answered by itself, after the others.
         alone = [[part] for part in parts if is_costly(part.started.plan)]
-        for some in [together, *alone] if together else alone:
-            reports = _reports(app.resources, some)
+        for group in [together, *alone] if together else alone:
+            reports = _reports(app.resources, group)
             if fuses:
                 _fuse(app, reports, joined_s)
             else:
@@ -105,7 +105,7 @@ def _part(
 def _fuse(app: Celery, parts: Sequence[_AnsweredPart], begun_s: float) -> None:
     """`begun_s`: by the monotonic clock, before the parts were started."""
     joined_s = time.monotonic()
-    whole, unreported, others = _held(parts, (joined_s - begun_s) * 1000)
+    whole, unreported, others = _partitioned(parts, (joined_s - begun_s) * 1000)
     try:
         joined = app.backend.report_and_join(others) if others else []
         end_joined(app.resources, [*whole, *joined], by=FUSION_WORKER, joined_s=joined_s)
@@ -118,7 +118,7 @@ def _fuse(app: Celery, parts: Sequence[_AnsweredPart], begun_s: float) -> None:
         raise
 
 
-def _held(
+def _partitioned(
     parts: Sequence[_AnsweredPart], searched_ms: float
 ) -> tuple[list[Snapshot], list[_AnsweredPart], list[_AnsweredPart]]:
     """The requests that end without a report, their parts, and the parts of the others."""
@@ -126,13 +126,13 @@ def _held(
     for part in parts:
         by_request.setdefault(part[0], []).append(part)
     whole, unreported, others = list[Snapshot](), list[_AnsweredPart](), list[_AnsweredPart]()
-    for request_id, of_request in by_request.items():
-        snapshot = held(request_id, [(result, started) for _, result, started in of_request], searched_ms)
+    for request_id, request_parts in by_request.items():
+        snapshot = held(request_id, [(result, started) for _, result, started in request_parts], searched_ms)
         if snapshot is None:
-            others += of_request
+            others += request_parts
         else:
             whole.append(snapshot)
-            unreported += of_request
+            unreported += request_parts
     return whole, unreported, others
 
 
@@ -225,7 +225,7 @@ def answer_parts(resources: Resources, parts: Sequence[Part]) -> list[BranchResu
 def can_batch(resources: TaskResources, kind: BranchKind, branch: str) -> bool:
     """Whether parts of this branch can be searched together: a language model answers each request by itself."""
     options = resources.generators.options(branch)
-    return kind.can_batch and not (options is not None and options.asks_a_model)
+    return kind.can_batch and not (options is not None and options.calls_model)
 
 
 def _batch_key(resources: Resources, part: BranchTask) -> Hashable | None:
@@ -261,8 +261,10 @@ def _embed(resources: Resources, parts: Sequence[BranchTask]) -> None:
             place = (part.branch.store, part.request.namespace, part.branch.encoder)
             if (other := read_parts.setdefault(place, part)) is not part:
                 part.known_encoder, part.manifest = other.known_encoder, other.manifest
-            of_encoder = texts.setdefault(part.encoder.name, {})
-            of_encoder |= {text: part for question_texts in part.texts_of(DENSE) for text in question_texts}
+            encoder_texts = texts.setdefault(part.encoder.name, {})
+            encoder_texts |= {
+                text: part for question_texts in part.texts_of(DENSE) for text in question_texts
+            }
         for name, parts_of_texts in texts.items():
             remaining_s = min(part.remaining_s for part in parts_of_texts.values())
             resources.encoders[name].questions.embed_questions(list(parts_of_texts), timeout_s=remaining_s)

@@ -224,14 +224,14 @@ def check(app: Celery, task: str, queue: str) -> str | None:
     ids["chord"] = callback
     try:
         rendered = Template(app, task, queue).render("probe:probe", kwargs, **ids)
-        ours = json.loads(rendered)
-        theirs = rendered_by_celery(app, task, queue, task_id="probe:probe", kwargs=kwargs, **ids)
-        for message in (ours, theirs):
+        own = json.loads(rendered)
+        celerys = rendered_by_celery(app, task, queue, task_id="probe:probe", kwargs=kwargs, **ids)
+        for message in (own, celerys):
             message["properties"].pop("delivery_tag", None)
             message["body"] = json.loads(b64decode(message["body"]))
     except Exception as error:  # whatever a new version raises: plain chords work all the same
         return f"{type(error).__name__}: {error}"
     for part in ("body", "headers", "properties", "content-type", "content-encoding"):
-        if ours.get(part) != theirs.get(part):
-            return f"{part}: {ours.get(part)!r} is not {theirs.get(part)!r}"
-    return None if ours.keys() == theirs.keys() else f"fields: {sorted(ours)} are not {sorted(theirs)}"
+        if own.get(part) != celerys.get(part):
+            return f"{part}: {own.get(part)!r} is not {celerys.get(part)!r}"
+    return None if own.keys() == celerys.keys() else f"fields: {sorted(own)} are not {sorted(celerys)}"

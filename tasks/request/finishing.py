@@ -67,7 +67,7 @@ def _end_together(
     ]
     finished = resources.ledger.finish_all([answer.end for answer in written], by=by.name)
     count = opened.count(True)
-    kept: list[tuple[BranchAnswers, Mapping[str, Any]]] = []
+    finished_answers: list[tuple[BranchAnswers, Mapping[str, Any]]] = []
     for answer, (took_ms, transitions) in zip(written, finished, strict=True):
         if took_ms is None:
             continue
@@ -75,8 +75,8 @@ def _end_together(
         _log_transitions(resources, answer.outcomes, transitions)
         if answer.fields is not None:
             _log_stages(answer.answers.request, answer.fields)
-            kept.append((answer.answers, answer.fields))
-    keep_answers(resources, kept)
+            finished_answers.append((answer.answers, answer.fields))
+    keep_answers(resources, finished_answers)
     return count
 
 

@@ -184,8 +184,8 @@ class _Planner:
             self._end(answers, by="cache" if lookup.cached else "planner")
             return
         branches = placed_branches(resources, request, plan, uncached)
-        left = select_branches(resources, request, branches)
-        missing = left.missing
+        selection = select_branches(resources, request, branches)
+        missing = selection.missing
         if missing and (len(missing) == len(branches) or fails_policy(request, branches, missing)):
             absent = skip_reasons(branches, missing)
             answers = BranchAnswers(request, self._built(plan, lookup, branches), absent=absent)
@@ -204,8 +204,8 @@ class _Planner:
                 request.request_id, asking, request=self.text, coalescing_key=lookup.coalescing_key
             )
         # After `known` (another planner was first) this request keeps its probe.
-        if left.probes and outcome in ("follows", "closed"):
-            release_probes(resources, request, left.probes)
+        if selection.probes and outcome in ("follows", "closed"):
+            release_probes(resources, request, selection.probes)
 
     def _built(
         self,

@@ -201,17 +201,17 @@ def _rankings(resources: Resources, kind: BranchKind, part: BranchTask) -> list[
         return search_relaxed(kind, part)
     rankings: list[Ranking] = []
     notes: dict[str, StageNote] = {}
-    for some in in_batches(part.questions, QUESTIONS_AT_ONCE):
+    for questions in in_batches(part.questions, QUESTIONS_AT_ONCE):
         if rankings and part.clock() >= part.ends_at_s:
             detail = f"no time for {len(part.questions) - len(rankings)} of {len(part.questions)} questions"
             part.degraded.append(Degradation(branch_stage(part.branch.name), Reason.BUDGET, detail))
             rankings += [Ranking()] * (len(part.questions) - len(rankings))
             break
-        slice_ = replace(part, questions=some, notes=[])
+        slice_ = replace(part, questions=questions, notes=[])
         slice_rankings = search_relaxed(kind, slice_)
         part.known_encoder, part.manifest = slice_.known_encoder, slice_.manifest
-        if len(slice_rankings) != len(some):
-            raise InvalidAnswer(f"{len(slice_rankings)} rankings for {len(some)} questions")
+        if len(slice_rankings) != len(questions):
+            raise InvalidAnswer(f"{len(slice_rankings)} rankings for {len(questions)} questions")
         rankings += slice_rankings
         for note in slice_.notes:
             so_far = notes.get(note.stage)
@@ -229,7 +229,7 @@ def search_relaxed(kind: BranchKind, part: BranchTask) -> list[Ranking]:
         if not empty or len(rankings) != len(part.questions):
             break
         # Stages and reasons are kept in audit trails that must not name filters.
-        started_s, filters_left = part.clock(), f"without {count} of the filters"
+        started_s, relaxation = part.clock(), f"without {count} of the filters"
         again = replace(
             part,
             request=without_filters(part.request, count),
@@ -239,19 +239,19 @@ def search_relaxed(kind: BranchKind, part: BranchTask) -> list[Ranking]:
         why: Degradation | None = None
         where = branch_stage(part.branch.name)
         if started_s >= part.ends_at_s:
-            why = Degradation(where, Reason.BUDGET, f"no time to search {filters_left}")
+            why = Degradation(where, Reason.BUDGET, f"no time to search {relaxation}")
         else:
             try:
                 again_rankings = kind.search(again)
             except Exception as error:
                 failure = failure_of(error, "relaxed search failed", branch=part.branch.name)
-                why = Degradation(where, failure.reason, f"{filters_left}: {failure.detail}"[:500])
+                why = Degradation(where, failure.reason, f"{relaxation}: {failure.detail}"[:500])
         if why is not None:
             part.degraded.append(why)
             break
         if len(again_rankings) != len(empty):
-            raise InvalidAnswer(f"{len(again_rankings)} rankings for {len(empty)} questions {filters_left}")
-        again.timed(Stage.SEARCH, started_s, filters_left)
+            raise InvalidAnswer(f"{len(again_rankings)} rankings for {len(empty)} questions {relaxation}")
+        again.timed(Stage.SEARCH, started_s, relaxation)
         part.notes.append(again.notes[-1])
         for place, ranking in zip(empty, again_rankings, strict=True):
             if ranking.hits:

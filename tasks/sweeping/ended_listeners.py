@@ -1,4 +1,4 @@
-"""Who is told of requests that have ended: the log, the metrics and the collector of traces."""
+"""What gets the requests that have ended: the log, the metrics and the collector of traces."""
 
 from __future__ import annotations
 

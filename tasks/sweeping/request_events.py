@@ -1,7 +1,7 @@
 """What Flower shows of requests: one task `chorale.retrieve` for each, under the request's id, with its branches as children.
 
-The process that writes the audit trail tells of requests that have ended, whoever ended them, and of those that have been
-in flight for a while: at each tick it tells what their branches have done since the last one.  Workers send nothing, so a request
+The process that writes the audit trail sends the events of requests that have ended, whoever ended them, and of those that have
+been in flight for a while: at each tick it sends what their branches have done since the last one.  Workers send nothing, so a request
 is as fast as without events.  The events of a branch have the name of the worker that answered it, so that Flower counts it there.
 
 | the request                 | event                 | Flower's state |
@@ -52,7 +52,7 @@ Fields = Mapping[str, str]
 """Fields of the ledger's entry of a request."""
 
 TICK_EVERY_S = 0.5
-MOST_SHOWN = 1_000
+MOST_REQUESTS = 1_000
 """Maximum number of requests in flight that Flower shows."""
 
 EVENT_OF = {
@@ -80,7 +80,7 @@ class RequestEvents(Duty):
         self._fields = [*self._progress, "accepted_at", "request", "plan", *branch_results]
         self._with_texts = with_texts
         self._seen: set[bytes] = set()
-        self._shown: dict[bytes, Fields] = {}
+        self._reported: dict[bytes, Fields] = {}
         """Requests in flight that Flower shows, and how far they were then."""
         self._sent: dict[str, str] = {}
         """The last events of branches that have ended while their request is in flight, by task id."""
@@ -94,18 +94,18 @@ class RequestEvents(Duty):
         for request in requests:
             try:
                 events = events_of_ended(request, with_texts=self._with_texts)
-                self._waiting.extend(list(of_one) for _, of_one in groupby(events, key=_task_id))
+                self._waiting.extend(list(task_events) for _, task_events in groupby(events, key=_task_id))
             except Exception:  # the audit trail must not wait for what Flower cannot show
                 log.exception("not shown", request_id=request.request_id)
 
     def tick(self) -> float:
         """Send what is new of requests, and that this process lives."""
         ended = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        events = [event for of_one in ended if not self._is_sent(of_one) for event in of_one]
+        events = [event for task_events in ended if not self._is_sent(task_events) for event in task_events]
         with suppress(RedisError):  # the sweeper says so
             events += self._in_flight()
         if next(self._turns) % round(HEARTBEAT_S / TICK_EVERY_S) == 0:
-            events.append(heartbeat(active=len(self._shown), processed=self._processed))
+            events.append(heartbeat(active=len(self._reported), processed=self._processed))
         if events:
             self._sender.send(events)
         return TICK_EVERY_S
@@ -113,21 +113,21 @@ class RequestEvents(Duty):
     def reset(self) -> None:
         self._sender.close()
 
-    def _is_sent(self, of_one: Sequence[Event]) -> bool:
+    def _is_sent(self, task_events: Sequence[Event]) -> bool:
         """Whether Flower has the end of this branch already, and would count it twice."""
-        kind, fields = of_one[-1]
+        kind, fields = task_events[-1]
         return self._sent.pop(fields["uuid"], None) == kind
 
     def _in_flight(self) -> Iterator[Event]:
         """What is new of the requests that were already in flight at the last tick."""
-        now = set(cast("list[bytes]", self._redis.zrange(WAKEUPS, 0, MOST_SHOWN - 1)))
+        now = set(cast("list[bytes]", self._redis.zrange(WAKEUPS, 0, MOST_REQUESTS - 1)))
         waiting = self._read(now & self._seen, self._progress)
-        self._seen, shown = now, {one: fields for one, fields in self._shown.items() if one in now}
-        self._shown = shown
-        changed = [one for one, fields in waiting.items() if fields != shown.get(one)]
+        self._seen, reported = now, {one: fields for one, fields in self._reported.items() if one in now}
+        self._reported = reported
+        changed = [one for one, fields in waiting.items() if fields != reported.get(one)]
         for request_id, entry in self._read(changed, self._fields).items():
-            before = shown.get(request_id)
-            shown[request_id] = {name: entry[name] for name in self._progress if name in entry}
+            before = reported.get(request_id)
+            reported[request_id] = {name: entry[name] for name in self._progress if name in entry}
             with suppress(ValueError, LookupError, AttributeError, TypeError):  # malformed: others say so
                 for kind, fields in events_of_running(
                     request_id.decode(), entry, before=before, with_texts=self._with_texts
@@ -135,7 +135,7 @@ class RequestEvents(Duty):
                     if kind in ("task-succeeded", "task-failed"):
                         self._sent[fields["uuid"]] = kind
                     yield kind, fields
-        while len(self._sent) > MOST:  # requests whose end was never told
+        while len(self._sent) > MOST:  # requests whose end was never sent
             del self._sent[next(iter(self._sent))]
 
     def _read(self, request_ids: Iterable[bytes], names: Sequence[str]) -> dict[bytes, Fields]:
@@ -144,14 +144,14 @@ class RequestEvents(Duty):
         pipe = self._redis.pipeline(transaction=False)
         for request_id in ids:
             pipe.hmget(entry_key(request_id.decode(errors="replace")), names)
-        found: dict[bytes, Fields] = {}
+        entries: dict[bytes, Fields] = {}
         for request_id, values in zip(ids, pipe.execute(raise_on_error=False), strict=True):
             if isinstance(values, list) and values[0] is not None:  # else it has ended, or is malformed
                 named = zip(names, values, strict=True)
-                found[request_id] = {
+                entries[request_id] = {
                     name: value.decode(errors="replace") for name, value in named if value is not None
                 }
-        return found
+        return entries
 
 
 def events_of_running(

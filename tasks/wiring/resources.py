@@ -224,11 +224,11 @@ class Resources(Corpus):
 
     def _open(self, declared: StoreDeclaration) -> Searches:
         kind = self.pipeline.kinds.stores[declared.kind]
-        here: dict[str, Any] = {"home": self.settings.home, "needs": self.needs} if kind.in_home else {}
+        extras: dict[str, Any] = {"home": self.settings.home, "needs": self.needs} if kind.in_home else {}
         if kind.documents_of is not None:
-            here = {"documents": self.store(declared.options[kind.documents_of]), "needs": self.needs}
+            extras = {"documents": self.store(declared.options[kind.documents_of]), "needs": self.needs}
         try:
-            store = kind.open(declared.name, declared.options, **here)
+            store = kind.open(declared.name, declared.options, **extras)
         except ServiceError:
             raise
         except Exception as error:  # foreign code may raise anything

@@ -35,7 +35,7 @@ from tasks.celery_internals.event_sender import ids_in_progress
 from tasks.wiring.resources import Resources
 
 EVERY_S = 1.0
-KEPT_S = 10
+TTL_S = 10
 MOST_CHARACTERS = 500
 """Of each reason why a process is not ready."""
 HUNG_AFTER_S = 60.0
@@ -103,10 +103,10 @@ class Heartbeat(Duty):
             "tasks": ids_in_progress(),
             "about": self.about,
         }
-        self._client.set(self._key, json.dumps(sign), ex=KEPT_S)
+        self._client.set(self._key, json.dumps(sign), ex=TTL_S)
         self._keep()
         for queue in {QUEUE_BULK, QUEUE_FUSION}.intersection(self._queues) if self.ready else ():
-            self._client.set(SERVED + queue, 1, ex=KEPT_S)
+            self._client.set(SERVED + queue, 1, ex=TTL_S)
         if busy_s > EVERY_S:
             self.while_busy()
 
@@ -210,5 +210,5 @@ def pipeline_fingerprint(pipeline: Pipeline) -> str:
 
 
 def _unconnected(declared: Declaration) -> Declaration:
-    kept = {name: value for name, value in declared.options.items() if name not in CONNECTION_OPTIONS}
-    return declared.model_copy(update={"options": kept})
+    options = {name: value for name, value in declared.options.items() if name not in CONNECTION_OPTIONS}
+    return declared.model_copy(update={"options": options})

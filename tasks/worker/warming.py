@@ -33,7 +33,7 @@ log, backlog_log = get_logger("chorale.worker"), get_logger("chorale.backlog")
 
 AT_ONCE = 1_000
 """Messages read in one trip: about a megabyte."""
-MOST_KEPT = 1_000
+MOST_RETAINED = 1_000
 """When it finds this many messages of requests that still wait, the worker stops looking and begins to work."""
 MOST_LOST = 20
 """After this many changes of the queue's end in a row, the worker leaves the queue to the workers that serve it."""
@@ -47,15 +47,15 @@ def drop_ended(redis: Redis, queue: str) -> int:
     """Remove messages of ended requests from the old end of the queue's list; returns how many.
 
     `redis` is the server of both ledger and broker.  Messages that belong to no accepted request stay, and so does
-    everything after MOST_KEPT messages of waiting requests.  Raises RedisError.
+    everything after MOST_RETAINED messages of waiting requests.  Raises RedisError.
     """
     scripts = ledger_scripts(redis)
     until_s = time.monotonic() + LIMIT_S
-    dropped, kept, lost = 0, 0, 0
-    while time.monotonic() < until_s and kept < MOST_KEPT and lost < MOST_LOST:
-        # The oldest message is the last one; `kept` messages before it were seen already.
-        seen: list[bytes] = redis.lrange(queue, -(kept + AT_ONCE), -1)  # type: ignore[assignment]
-        fresh = seen[: len(seen) - kept]
+    dropped, retained, lost = 0, 0, 0
+    while time.monotonic() < until_s and retained < MOST_RETAINED and lost < MOST_LOST:
+        # The oldest message is the last one; `retained` messages before it were seen already.
+        seen: list[bytes] = redis.lrange(queue, -(retained + AT_ONCE), -1)  # type: ignore[assignment]
+        fresh = seen[: len(seen) - retained]
         if not fresh:
             break
         alive = _still_waited_for(redis, fresh)
@@ -64,13 +64,13 @@ def drop_ended(redis: Redis, queue: str) -> int:
             keep = [*alive, *seen[len(fresh) :]]
             if not scripts.run("drop", keys=[queue], args=[seen[-1], seen[0], len(seen), *keep]):
                 # Another worker has taken a message meanwhile: look again.
-                kept, lost = 0, lost + 1
+                retained, lost = 0, lost + 1
                 continue
             dropped, lost = dropped + ended, 0
-        kept += len(alive)
+        retained += len(alive)
     if dropped:
         _wait_until_seen(redis, queue)
-        backlog_log.warning("backlog dropped", queue=queue, messages=dropped, kept=kept)
+        backlog_log.warning("backlog dropped", queue=queue, messages=dropped, kept=retained)
     return dropped
 
 
@@ -309,7 +309,7 @@ def _rise_beyond(resources: Resources, namespace: str) -> None:
 def _connect(resources: Resources, branch: str) -> None:
     """Make the client of the branch's language model, which takes a second."""
     options = resources.generators.options(branch)
-    if options is not None and options.asks_a_model:
+    if options is not None and options.calls_model:
         try:
             resources.generators.of(branch)
         except NotConfigured as error:

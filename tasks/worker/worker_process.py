@@ -57,10 +57,10 @@ def when_redis_answers(do: Callable[[], Made], url: str) -> Made:
         reason, wait_s, next_s = reason_now, next_s, min(2 * next_s, LONGEST_AGAIN_S)
         return wait_s
 
-    made = retried(do, RedisError, pause_s=pause_s)
+    result = retried(do, RedisError, pause_s=pause_s)
     if reason:
         log.info("Redis answers")
-    return made
+    return result
 
 
 def _prepare_process(settings: Settings) -> None:

@@ -56,34 +56,34 @@ import asyncio, json, os, warnings
 warnings.simplefilter("error")
 from chorale_client import AsyncChorale, Chorale
 
-async def asked_on_a_loop():
+async def status_on_a_loop():
     async with AsyncChorale(url) as chorale:
         return (await chorale.retrieve({QUESTION!r}, namespace="docs", timeout_s=30)).status
 
 url = os.environ["REDIS_URL"]
 chorale = Chorale(url)
-told = {{"task": "shop.ended", "queue": "shop"}}
-answer = chorale.retrieve({QUESTION!r}, namespace="docs", timeout_s=30, on_end=told)
+on_end = {{"task": "shop.ended", "queue": "shop"}}
+answer = chorale.retrieve({QUESTION!r}, namespace="docs", timeout_s=30, on_end=on_end)
 ticket = chorale.upsert("versions", [{{"id": "tea", "title": "Tea", "text": "Green tea."}}])
 print(json.dumps({{
     "request": answer.status,
-    "on a loop": asyncio.run(asked_on_a_loop()),
+    "on a loop": asyncio.run(status_on_a_loop()),
     "events": [event.stage for event in chorale.submit("bread", namespace="docs", timeout_s=30).events()][-1],
     "document": chorale.wait_visible(ticket).is_whole,
     "job": chorale.jobs.submit([{QUESTION!r}], namespace="docs").wait(60).state,
-    "told": answer.request_id,
+    "on_end": answer.request_id,
 }}))
 chorale.close()
 """
 PLAIN = f"""
 from application import app, keep
 from celery import chain, group
-asked = app.signature("chorale.retrieve", args=[{REQUEST!r}])
+search = app.signature("chorale.retrieve", args=[{REQUEST!r}])
 linked = app.send_task("chorale.retrieve", args=[{REQUEST!r}], link=keep.s())
 found = {{
     "get": app.send_task("chorale.retrieve", args=[{REQUEST!r}]).get(timeout=60)["status"],
-    "group": [answer["status"] for answer in group([asked, asked.clone()])().get(timeout=60)],
-    "chain": chain(asked.clone(), keep.s().set(queue="shop"), length)().get(timeout=60) > 0,
+    "group": [answer["status"] for answer in group([search, search.clone()])().get(timeout=60)],
+    "chain": chain(search.clone(), keep.s().set(queue="shop"), length)().get(timeout=60) > 0,
     "linked": linked.id,
 }}
 """
@@ -103,7 +103,7 @@ class Application:
         return json.loads(run(self._python, "-I", "-c", program, cwd=self._python.parent, **self._address))
 
     def has_got(self, task: str, request_id: str) -> bool:
-        """Whether the worker has been told of this request."""
+        """Whether the worker has run the task once for this request."""
         runs: Any = until(lambda: self._runs(task, request_id), 60)
         return len(runs) == 1
 
@@ -119,9 +119,9 @@ def opened() -> Iterator[ExitStack]:
 
 
 def answers_of_plain_celery(application: Application) -> None:
-    found: Any = application.celery.run(PLAIN)
-    assert application.has_got("keep", found.pop("linked"))
-    assert found == {"get": "complete", "group": ["complete"] * 2, "chain": True}
+    outcome: Any = application.celery.run(PLAIN)
+    assert application.has_got("keep", outcome.pop("linked"))
+    assert outcome == {"get": "complete", "group": ["complete"] * 2, "chain": True}
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_an_application_asks_with_and_without_the_client(
     versions = application.printed(VERSIONS)
     assert [versions[package][: len(start)] for package, start in expected.items()] == [*expected.values()]
 
-    found = application.printed(CLIENT)
+    outcome = application.printed(CLIENT)
 
-    assert application.has_got("ended", found.pop("told"))
-    assert found == {
+    assert application.has_got("ended", outcome.pop("on_end"))
+    assert outcome == {
         "request": "complete",
         "on a loop": "complete",
         "events": "ended",

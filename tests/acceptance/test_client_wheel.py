@@ -54,7 +54,7 @@ def test_the_wheel_holds_one_top_level_name_and_every_module_script_and_the_mark
 
 def ask(python: Path, code: str, pipeline: RunningPipeline) -> dict[str, Any]:
     """Runs the program in an empty folder; returns the JSON that it printed."""
-    found = run(
+    printed = run(
         python,
         "-I",
         "-c",
@@ -63,7 +63,7 @@ def ask(python: Path, code: str, pipeline: RunningPipeline) -> dict[str, Any]:
         REDIS_URL=pipeline.server.url,
         TCP_URL=pipeline.server.tcp_url,
     )
-    answer: dict[str, Any] = json.loads(found)
+    answer: dict[str, Any] = json.loads(printed)
     return answer
 
 
@@ -73,8 +73,8 @@ import importlib.util, json
 names = ["chorale_client", "tasks", "config", "models", "fusion", "ledger", "search", "numpy", "sqlalchemy"]
 print(json.dumps({name: importlib.util.find_spec(name) is not None for name in names}))
 """
-    found = ask(python, code, pipeline)
-    assert [name for name, is_there in found.items() if is_there] == ["chorale_client"]
+    modules = ask(python, code, pipeline)
+    assert [name for name, is_there in modules.items() if is_there] == ["chorale_client"]
 
 
 def test_the_client_asks_and_reads_the_answer(python: Path, pipeline: RunningPipeline) -> None:

@@ -9,10 +9,10 @@ import pytest
 from tests.support.code_blocks import code_blocks
 from tests.support.pipelines.pipeline import RunningPipeline
 
-OF_AN_APPLICATION = "docs/guides/celery.md"
+APPLICATION_PAGE = "docs/guides/celery.md"
 """`test_plain_celery.py` runs this page in an application without the client."""
 BLOCKS = code_blocks("python")
-PAGES = sorted({block.page for block in BLOCKS} - {OF_AN_APPLICATION})
+PAGES = sorted({block.page for block in BLOCKS} - {APPLICATION_PAGE})
 
 
 @pytest.mark.parametrize("page", PAGES)

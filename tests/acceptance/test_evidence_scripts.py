@@ -25,7 +25,7 @@ RUN = {
 """Arguments by script, and what it prints."""
 WRITE_A_PAGE = {"capacity", "cells", "latency", "scaling"}
 """Scripts whose pages tests/architecture/test_computed_pages.py compares."""
-OF_OTHER_LIBRARIES = {"peers"}
+WITH_OTHER_LIBRARIES = {"peers"}
 """Scripts whose libraries have an environment of their own."""
 SUBJECTS = ("the notice period", "a deposit", "a leaking roof", "an heir", "a parking space")
 
@@ -61,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_every_script_has_a_test() -> None:
     scripts = {path.stem for path in (ROOT / "docs/evidence").glob("*.py")}
-    assert scripts == {*RUN, *WRITE_A_PAGE, *OF_OTHER_LIBRARIES}
+    assert scripts == {*RUN, *WRITE_A_PAGE, *WITH_OTHER_LIBRARIES}
 
 
 def test_every_script_finds_what_it_imports() -> None:
@@ -75,7 +75,7 @@ def test_every_script_finds_what_it_imports() -> None:
 @pytest.mark.parametrize("script", RUN)
 def test_a_script_runs_on_small_data(script: str, folder: Path, pipeline: RunningPipeline) -> None:
     """The scripts that ask any installation ask the running one."""
-    arguments, shows = RUN[script]
+    arguments, part = RUN[script]
     others = {name: value for name, value in os.environ.items() if not name.startswith("CHORALE_")}
     environment = {**others, **pipeline.environment}
     ended = run_module(
@@ -85,4 +85,4 @@ def test_a_script_runs_on_small_data(script: str, folder: Path, pipeline: Runnin
         timeout_s=300,
     )
     assert ended.returncode == 0, ended.stderr
-    assert shows in ended.stdout
+    assert part in ended.stdout

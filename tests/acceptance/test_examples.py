@@ -19,7 +19,7 @@ def test_an_example_finds_the_document_that_answers(
     example: Path, pipeline: RunningPipeline, tmp_path: Path
 ) -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-I", str(example)],
         cwd=tmp_path,
         env={**environ, "CHORALE_REDIS_URL": pipeline.server.tcp_url},
@@ -27,10 +27,10 @@ def test_an_example_finds_the_document_that_answers(
         text=True,
         timeout=60,
     )
-    assert found.returncode == 0, found.stderr
-    assert found.stderr == ""
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
     title, _ = CORPUS["repairs"]
-    assert f"\n1 {title}" in f"\n{found.stdout}"
+    assert f"\n1 {title}" in f"\n{done.stdout}"
 
 
 def test_the_celery_application_without_an_address_says_which_variable_names_it() -> None:

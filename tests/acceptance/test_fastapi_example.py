@@ -49,12 +49,12 @@ def test_an_article_is_found_as_soon_as_it_is_saved(app: httpx.Client) -> None:
     assert saved.json() == {"id": "article-1"}
     question = {"question": "how hot is the water for green tea?"}
 
-    def found() -> list[dict[str, str]]:
+    def answer_hits() -> list[dict[str, str]]:
         # On a busy machine half a second may be too short for any branch.
         hits: list[dict[str, str]] = app.get("/search", params=question).json()["hits"]
         return hits
 
-    hit = until(found)[0]
+    hit = until(answer_hits)[0]
     assert (hit["title"], hit["url"]) == ("Tea", "/articles/1")
     assert "eighty degrees" in hit["snippet"]
 

@@ -62,12 +62,12 @@ class Flower:
     def task_when(self, task_id: str, state: str) -> dict[str, Any]:
         """Waits until the task has this state, since events come after the answer; returns Flower's fields of it."""
 
-        def found() -> dict[str, Any]:
+        def task_in_state() -> dict[str, Any]:
             status, body = self.get(f"/api/task/info/{task_id}")
             task: dict[str, Any] = json.loads(body) if status == 200 else {}
             return task if task.get("state") == state else {}
 
-        return until(found)
+        return until(task_in_state)
 
     def counts(self) -> dict[str, Counter[str]]:
         """The events of each worker, by which Flower's page of workers counts tasks."""
@@ -100,11 +100,11 @@ def started(pipeline: RunningPipeline, **more: str) -> Iterator[tuple[int, subpr
 @pytest.fixture(scope="module")
 def flower(pipeline: RunningPipeline) -> Iterator[Flower]:
     with started(pipeline) as (port, process):
-        found = Flower(f"http://127.0.0.1:{port}")
+        client = Flower(f"http://127.0.0.1:{port}")
         # All workers and the sweeper.
         count = len(pipeline.processes)
-        until(lambda: process.poll() is None and found.get("/workers?json=1")[1].count("@") >= count, 60)
-        yield found
+        until(lambda: process.poll() is None and client.get("/workers?json=1")[1].count("@") >= count, 60)
+        yield client
 
 
 def test_links_and_health_checks_follow_the_prefix(
@@ -129,18 +129,18 @@ def test_a_flower_that_does_not_listen_yet_has_no_heartbeat() -> None:
 
 def value_of(page: str, field: str) -> str:
     """Returns the cell beside `field` on a task's page, or '' if there is no such cell."""
-    found = re.search(rf"<dt>{field}</dt>\s*<dd[^>]*>(.*?)</dd>", page, re.DOTALL)
-    return found.group(1) if found else ""
+    match = re.search(rf"<dt>{field}</dt>\s*<dd[^>]*>(.*?)</dd>", page, re.DOTALL)
+    return match.group(1) if match else ""
 
 
 def tasks_in(cell: str) -> list[str]:
     """Returns the ids of the tasks that a cell links to."""
-    return [unquote(found) for found in re.findall(r'href="/task/([^"]+)"', cell)]
+    return [unquote(id_) for id_ in re.findall(r'href="/task/([^"]+)"', cell)]
 
 
 def result_of(task: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = literal_eval(task["result"])
-    return found
+    result: dict[str, Any] = literal_eval(task["result"])
+    return result
 
 
 @pytest.fixture

@@ -45,9 +45,9 @@ def test_the_calls_of_the_page_are_answered(api: HttpApi, tmp_path: Path) -> Non
     assert "\nPreference-Applied: wait=3\n".lower() in stdout.replace("\r", "").lower()
     documents = [json.loads(line) for line in stdout.splitlines() if line.startswith("{")]
     assert [one.get("code") for one in documents] == [None] * len(documents)
-    asked, staged, _, accepted, partial, awaited, ended, first, second, put, got, history = documents
-    assert asked["questions"][0]["hits"][0]["document_id"] == "repairs"
-    assert (bool(staged["stages"]), "stages" in asked) == (True, False)
+    short, staged, _, accepted, partial, awaited, ended, first, second, put, got, history = documents
+    assert short["questions"][0]["hits"][0]["document_id"] == "repairs"
+    assert (bool(staged["stages"]), "stages" in short) == (True, False)
     assert accepted["status"] in ("accepted", "running")
     assert set(partial["coverage"].values()) <= {"ok", "running"}
     assert awaited["questions"][0]["hits"][0]["document_id"] == "deposit"

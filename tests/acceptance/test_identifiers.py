@@ -33,7 +33,7 @@ CORPORA = {
 QUESTIONS = ("{}", "what was said about {}?")
 
 
-def asked(values: list[str], form: str) -> Iterator[tuple[str, str]]:
+def sampled_questions(values: list[str], form: str) -> Iterator[tuple[str, str]]:
     """Questions with the document that is right."""
     for place in sorted(random.Random(4).sample(range(len(values)), 20)):
         yield form.format(values[place]), str(place)
@@ -58,7 +58,7 @@ def test_the_document_with_the_identifier_is_first(
     with closing(corpora.client()) as client:
         for name, values in CORPORA.items():
             for form in QUESTIONS:
-                questions = dict(asked(values, form))
+                questions = dict(sampled_questions(values, form))
                 answer = client.retrieve(
                     list(questions),
                     namespace=f"id-{name}",

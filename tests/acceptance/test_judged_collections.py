@@ -26,7 +26,9 @@ RUNS = ("bm25", "vector", "rrf", "scores")
 def _runs_that_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other configurations of the pipeline would take two thirds of the time."""
     runs_of = run.runs_of
-    monkeypatch.setattr(run, "runs_of", lambda *given: [one for one in runs_of(*given) if one.name in RUNS])
+    monkeypatch.setattr(
+        run, "runs_of", lambda *arguments: [one for one in runs_of(*arguments) if one.name in RUNS]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +67,10 @@ def ndcg(pipeline: RunningPipeline, folder: Path) -> dict[str, float]:
 def test_a_language_that_the_encoder_does_not_know_costs_the_default_nothing(
     pipeline: RunningPipeline, tmp_path: Path
 ) -> None:
-    of = ndcg(pipeline, part_of("squad-it", tmp_path, questions=60, documents=60))
-    assert of["vector"] < of["bm25"] - 0.2
-    assert of["rrf"] >= of["bm25"] - 0.01
-    assert of["scores"] >= of["bm25"] - 0.01
+    results = ndcg(pipeline, part_of("squad-it", tmp_path, questions=60, documents=60))
+    assert results["vector"] < results["bm25"] - 0.2
+    assert results["rrf"] >= results["bm25"] - 0.01
+    assert results["scores"] >= results["bm25"] - 0.01
 
 
 @pytest.mark.parametrize(
@@ -78,5 +80,5 @@ def test_a_language_that_the_encoder_does_not_know_costs_the_default_nothing(
 def test_where_the_encoder_knows_the_language_a_fusion_is_better_than_words_or_vectors_alone(
     pipeline: RunningPipeline, tmp_path: Path, questions: int, documents: int, fusions: list[str]
 ) -> None:
-    of = ndcg(pipeline, part_of("scifact", tmp_path, questions=questions, documents=documents))
-    assert min(of[fusion] for fusion in fusions) > max(of["bm25"], of["vector"])
+    results = ndcg(pipeline, part_of("scifact", tmp_path, questions=questions, documents=documents))
+    assert min(results[fusion] for fusion in fusions) > max(results["bm25"], results["vector"])

@@ -39,7 +39,7 @@ class Both:
         self.user = user
         """The addresses of broker and Redis."""
 
-    def asked(self, call: str, *, timeout_s: float = 60) -> dict[str, Any]:
+    def result(self, call: str, *, timeout_s: float = 60) -> dict[str, Any]:
         """Returns what `get` returns for the call, which is an expression."""
         answer: dict[str, Any] = self.run(f"found = ({call}).get(timeout={timeout_s})")
         return answer
@@ -64,9 +64,9 @@ class Both:
             with engine.connect() as connection:
                 return connection.scalar(query) or 0
 
-        found = until(rows)
+        count = until(rows)
         engine.dispose()
-        return found
+        return count
 
 
 def ask(options: str = "", **fields: Any) -> str:
@@ -107,7 +107,7 @@ CALLS = {
 @pytest.mark.parametrize("arguments", CALLS.values(), ids=CALLS)
 def test_a_bare_call_returns_the_answer_under_the_task_s_own_id(both: Both, arguments: str) -> None:
     task_id = str(uuid.uuid4())
-    answer = both.asked(f"app.send_task('chorale.retrieve', task_id={task_id!r}, {arguments})")
+    answer = both.result(f"app.send_task('chorale.retrieve', task_id={task_id!r}, {arguments})")
 
     assert answer["request_id"] == task_id
     # A question alone has 2 s, in which a busy machine may miss a branch.
@@ -120,15 +120,15 @@ def test_a_task_id_that_cannot_be_a_request_s_is_replaced_by_one_derived_from_it
     both.run(f"app.send_task('chorale.retrieve', task_id={task_id!r}, args=[{REQUEST!r}])")
 
     own_id = uuid.uuid5(uuid.NAMESPACE_OID, task_id)
-    assert both.asked(f"app.AsyncResult('{own_id}')")["status"] == "complete"
+    assert both.result(f"app.AsyncResult('{own_id}')")["status"] == "complete"
 
 
 def test_a_call_that_is_delivered_twice_is_one_request(both: Both) -> None:
     task_id = str(uuid.uuid4())
     for _ in range(2):
         both.run(ask(f"task_id={task_id!r}, link=keep.s()", cache="bypass"))
-    answer = both.asked(f"app.AsyncResult({task_id!r})")
-    both.asked(ask())  # the second message has been worked on
+    answer = both.result(f"app.AsyncResult({task_id!r})")
+    both.result(ask())  # the second message has been worked on
 
     assert both.got("keep", task_id) == [answer]
     assert both.audited(task_id) == 1
@@ -144,7 +144,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG)
 def test_a_wrong_call_has_an_answer_that_says_what_is_wrong(both: Both, arguments: str, said: str) -> None:
-    answer = both.asked(f"app.send_task('chorale.retrieve', {arguments})")
+    answer = both.result(f"app.send_task('chorale.retrieve', {arguments})")
 
     assert answer["status"] == "failed"
     assert said in answer["degraded"][0]["detail"]
@@ -157,19 +157,19 @@ def test_a_message_that_celery_drops_is_a_cancelled_request_of_one_state(both: B
     both.run(ask(f"task_id={task_id!r}, {options}") + (".revoke()" if "countdown" in options else ""))
     assert both.audited(task_id) == 1
 
-    found = f"app.AsyncResult({task_id!r})"
-    state, result = both.run(f"found = [{found}.state, str({found}.result)]")
+    result_expression = f"app.AsyncResult({task_id!r})"
+    state, result = both.run(f"found = [{result_expression}.state, str({result_expression}.result)]")
     assert (state, result) == ("REVOKED", "revoked") or (state == "SUCCESS" and "'cancelled'" in result)
 
 
 # Tasks of the application that come after a request
 
 
-def test_a_task_is_told_of_an_answer_and_of_the_same_one_from_the_cache(both: Both) -> None:
-    told = {"task": "shop.ended", "queue": "shop"}
+def test_a_task_is_sent_after_an_answer_and_after_the_same_one_from_the_cache(both: Both) -> None:
+    on_end = {"task": "shop.ended", "queue": "shop"}
     with closing(both.pipeline.client()) as client:
         for _ in range(2):
-            answer = client.retrieve(QUESTION, namespace="default", timeout_s=20, on_end=told)
+            answer = client.retrieve(QUESTION, namespace="default", timeout_s=20, on_end=on_end)
             assert both.got("ended", answer.request_id) == [answer.request_id, "complete"]
 
 
@@ -177,7 +177,7 @@ def test_a_link_that_cannot_be_carried_is_named_in_the_answer_and_costs_the_requ
     both: Both,
 ) -> None:
     refused = "keep.s().set(exchange='elsewhere')"
-    answer = both.asked(ask(f"link=[{refused}, keep.s().set(headers={{'tenant': 'a'}}, retry=True)]"))
+    answer = both.result(ask(f"link=[{refused}, keep.s().set(headers={{'tenant': 'a'}}, retry=True)]"))
 
     assert answer["status"] == "complete"
     (warning,) = answer["warnings"]
@@ -185,9 +185,9 @@ def test_a_link_that_cannot_be_carried_is_named_in_the_answer_and_costs_the_requ
     assert both.got("keep", answer["request_id"]) == [answer]
 
 
-def test_a_task_is_told_of_a_wrong_request_too(both: Both) -> None:
-    told = {"task": "shop.ended", "queue": "shop"}
-    answer = both.asked(ask("link=keep.s(), link_error=failed", top_k=0, on_end=told))
+def test_a_task_is_sent_after_a_wrong_request_too(both: Both) -> None:
+    on_end = {"task": "shop.ended", "queue": "shop"}
+    answer = both.result(ask("link=keep.s(), link_error=failed", top_k=0, on_end=on_end))
 
     assert both.got("ended", answer["request_id"]) == [answer["request_id"], "failed"]
     assert both.got("keep", answer["request_id"]) == [answer]
@@ -195,23 +195,23 @@ def test_a_task_is_told_of_a_wrong_request_too(both: Both) -> None:
 
 
 def test_a_chain_goes_on_with_the_answer(both: Both) -> None:
-    asked = f"signature('chorale.retrieve', args=[{REQUEST!r}])"
-    kept: Any = both.asked(f"chain({asked}, keep.s().set(queue='shop'), length)()")
+    search = f"signature('chorale.retrieve', args=[{REQUEST!r}])"
+    text: Any = both.result(f"chain({search}, keep.s().set(queue='shop'), length)()")
 
-    assert kept == len(f"{uuid.uuid4()} complete: Repairs")
+    assert text == len(f"{uuid.uuid4()} complete: Repairs")
 
 
 def test_a_chain_may_begin_with_a_task_that_makes_the_request(both: Both) -> None:
-    kept: Any = both.asked("chain(question, signature('chorale.retrieve'), keep.s())()")
+    text: Any = both.result("chain(question, signature('chorale.retrieve'), keep.s())()")
 
-    assert kept.endswith(" complete: Repairs")
+    assert text.endswith(" complete: Repairs")
 
 
 def test_a_task_that_needs_an_answer_begins_a_chain_and_does_not_wait(both: Both) -> None:
-    last: Any = both.asked(f"ask.delay({REQUEST!r})")
-    kept: Any = both.asked(f"app.AsyncResult({last!r})")
+    last: Any = both.result(f"ask.delay({REQUEST!r})")
+    text: Any = both.result(f"app.AsyncResult({last!r})")
 
-    assert kept.endswith(" complete: Repairs")
+    assert text.endswith(" complete: Repairs")
 
 
 def test_only_queues_that_the_installation_allows_are_named(both: Both) -> None:
@@ -220,20 +220,20 @@ def test_only_queues_that_the_installation_allows_are_named(both: Both) -> None:
         ask(on_end={"task": "shop.ended", "queue": "elsewhere"}),
         ask("link=keep.s().set(queue='elsewhere')"),
     ):
-        answer = both.asked(call)
+        answer = both.result(call)
         assert answer["status"] == "failed"
         assert said in answer["degraded"][0]["detail"]
 
 
 def test_a_request_in_a_chord_is_refused(both: Both) -> None:
-    asked = f"signature('chorale.retrieve', args=[{QUESTION!r}], task_id={{!r}})"
+    search = f"signature('chorale.retrieve', args=[{QUESTION!r}], task_id={{!r}})"
     ids = [str(uuid.uuid4()) for _ in range(2)]
-    chorded = f"chord([{', '.join(asked.format(one) for one in ids)}])(keep.s())"
+    chorded = f"chord([{', '.join(search.format(one) for one in ids)}])(keep.s())"
     waits = "try:\n    found = body.get(timeout=30)\nexcept Exception as error:\n    found = str(error)"
     assert "a request cannot be part of a chord" in both.run(f"body = {chorded}\n{waits}")
 
     for task_id in ids:
-        answer = both.asked(f"app.AsyncResult({task_id!r})")
+        answer = both.result(f"app.AsyncResult({task_id!r})")
         assert answer["degraded"][0]["detail"].startswith("chord: a request cannot be part of a chord")
 
 

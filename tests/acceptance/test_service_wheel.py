@@ -141,9 +141,9 @@ def test_the_readme_s_curl_asks_over_http_and_its_command_makes_a_key_for_somebo
     (asking,) = re.findall(r"^curl (?:.*\\\n)*.*$", block, re.MULTILINE)
     (making,) = re.findall(r"^chorale keys create .*", block, re.MULTILINE)
     asking = asking.replace("127.0.0.1:8000", f"127.0.0.1:{HTTP_PORT}")
-    found = json.loads(run("bash", "-c", asking, cwd=application, **up))
-    assert found["status"] == "complete"
-    assert found["questions"][0]["hits"][0]["title"] == "Repairs"
+    answer = json.loads(run("bash", "-c", asking, cwd=application, **up))
+    assert answer["status"] == "complete"
+    assert answer["questions"][0]["hits"][0]["title"] == "Repairs"
     made = run("bash", "-c", f"{bin}/{making}", cwd=application, **up).strip()
     asking = re.sub(r"Bearer [^\"]*", f"Bearer {made}", asking)
     assert json.loads(run("bash", "-c", asking, cwd=application, **up))["status"] == "complete"

@@ -34,9 +34,9 @@ def test_the_example_compiles_and_its_calls_are_answered(pipeline: RunningPipeli
     assert built.returncode == 0, built.stdout + built.stderr
     pipeline.index(CORPUS)
     with HttpApi(pipeline.resources.settings) as api:
-        asked = npm(project, "run", "--silent", "start", CHORALE_URL=api.origin, CHORALE_KEY=api.key("acme"))
-    assert asked.returncode == 0, asked.stderr
-    first, *_, last = asked.stdout.splitlines()
+        done = npm(project, "run", "--silent", "start", CHORALE_URL=api.origin, CHORALE_KEY=api.key("acme"))
+    assert done.returncode == 0, done.stderr
+    first, *_, last = done.stdout.splitlines()
     assert (first, last) == ("1 bread", "404 not_found")
 
 

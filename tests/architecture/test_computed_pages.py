@@ -58,9 +58,9 @@ def test_readme_has_the_figures_of_the_attack() -> None:
     measured, readme = pages["measurements.md"], pages["README.md"]
 
     def row(label: str) -> tuple[str, ...]:
-        found = re.search(rf"\| {label} \| (\S+) \| (\S+) \| (\S+) \|", measured)
-        assert found, label
-        return found.groups()
+        match = re.search(rf"\| {label} \| (\S+) \| (\S+) \| (\S+) \|", measured)
+        assert match, label
+        return match.groups()
 
     (requests, *_), (ours, plain, acks_late) = row("requests"), row("not ended a minute after the last")
     in_time, plain_in_time, acks_late_in_time = row("ended within the time limit")

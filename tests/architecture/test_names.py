@@ -43,10 +43,10 @@ def test_importing_the_client_imports_nothing_heavy() -> None:
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code], cwd="/", env=environ, check=True, capture_output=True, text=True
     )
-    assert found.stdout.strip() == "[]"
+    assert done.stdout.strip() == "[]"
 
 
 def test_the_extras_of_the_client_are_the_packages_that_the_adapters_are_tested_with() -> None:
@@ -69,11 +69,11 @@ def test_the_launcher_ignores_a_working_directory_with_our_folder_names(tmp_path
     # `make install` makes such a link.
     (tmp_path / "chorale").symlink_to(ROOT / "cli" / "launcher")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    found = subprocess.run(
+    done = subprocess.run(
         [tmp_path / "chorale", "--help"], cwd=tmp_path, env=environ, capture_output=True, text=True
     )
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert "worker" in found.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "worker" in done.stdout
 
 
 def test_every_folder_with_code_has_a_layer() -> None:

@@ -36,7 +36,7 @@ DOCUMENTED = {
 """The names that modules outside the surface may import."""
 
 
-def found(name: str) -> Any:
+def resolved(name: str) -> Any:
     module, _, path = name.partition(":")
     value: Any = importlib.import_module(module)
     for part in path.split("."):
@@ -50,7 +50,7 @@ def test_every_name_on_the_list_has_a_fingerprint() -> None:
 
 @pytest.mark.parametrize("name", FINGERPRINTS)
 def test_a_private_name_of_celery_is_unchanged(name: str) -> None:
-    value, expected = found(name), FINGERPRINTS[name]
+    value, expected = resolved(name), FINGERPRINTS[name]
     if expected == "any":
         return
     if isinstance(value, type):
@@ -66,7 +66,7 @@ def test_a_private_name_of_celery_is_unchanged(name: str) -> None:
 
 def test_the_keys_of_kombu_have_the_prefixes_that_we_declare() -> None:
     redis = "kombu.transport.redis:Channel."
-    assert found(redis + "keyprefix_queue").startswith(BINDINGS)
+    assert resolved(redis + "keyprefix_queue").startswith(BINDINGS)
     assert BINDINGS.startswith(KOMBU)
 
 

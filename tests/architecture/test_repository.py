@@ -78,12 +78,12 @@ def test_every_target_of_the_readme_and_of_ci_is_one_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z][a-z0-9-]*):", makefile, re.MULTILINE))
     pages = [*(page.read_text(encoding="utf-8") for page in PAGES), (ROOT / ".ci" / "run").read_text("utf-8")]
-    asked = {
+    named = {
         name
         for text in pages
         for name in re.findall(r"(?:`|^ {4}|^)make ([a-z][a-z0-9-]*)", text, re.MULTILINE)
     }
-    assert {"demo", "test", "check", "torch"} <= asked <= targets
+    assert {"demo", "test", "check", "torch"} <= named <= targets
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,12 @@ def test_a_python_is_supported_or_refused_by_its_name(
     )
     python.chmod(0o755)
     (tmp_path / "Makefile").write_bytes((ROOT / "Makefile").read_bytes())
-    found = subprocess.run(
+    done = subprocess.run(
         ["make", ".venv/.python", f"PYTHON={python}"], cwd=tmp_path, capture_output=True, text=True
     )
-    assert (found.returncode == 0, (tmp_path / ".venv").exists()) == (is_supported, is_supported), (
-        found.stderr
-    )
+    assert (done.returncode == 0, (tmp_path / ".venv").exists()) == (is_supported, is_supported), done.stderr
     refusal = f"Chorale runs on Python {' '.join(PYTHONS)}, and {python} is Python {version}.1: name one"
-    assert (refusal in found.stderr) is not is_supported
+    assert (refusal in done.stderr) is not is_supported
 
 
 def dry_run(folder: Path, target: str, **variables: str) -> str:
@@ -150,8 +148,8 @@ def test_every_link_of_a_page_leads_to_a_file_and_to_a_part_that_exist() -> None
 
 def headings(page: str) -> set[str]:
     """Returns the headings in the form that links use."""
-    found = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+    titles = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in titles}
 
 
 def test_every_task_and_every_word_of_the_wire_is_on_its_page() -> None:

@@ -55,11 +55,11 @@ def test_without_a_network_the_audit_says_that_nothing_was_checked(tmp_path: Pat
     nothing_cached = dict.fromkeys(("PIP_CACHE_DIR", "XDG_CACHE_HOME"), str(tmp_path))
     environment = os.environ | proxies | nothing_cached | {"NO_PROXY": "", "no_proxy": ""}
     command = [sys.executable, "-m", "deploy.audit_locks"]
-    found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert found.returncode == 3
-    assert "PyPI does not answer" in found.stderr
-    assert "PyPI answered for 0 of" in found.stdout
-    assert "NOT CHECKED" in found.stdout
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 3
+    assert "PyPI does not answer" in done.stderr
+    assert "PyPI answered for 0 of" in done.stdout
+    assert "NOT CHECKED" in done.stdout
 
 
 @needs_tools

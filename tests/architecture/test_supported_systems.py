@@ -43,6 +43,8 @@ def test_every_locked_package_has_a_wheel(
     locks = [file for file in sorted(LOCKS.glob("*.txt")) if (file.stem, system) not in COMPILED]
     uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--dry-run", "--quiet", "--no-deps"]
     target = ["--target", str(tmp_path), "--python-version", python, "--python-platform", SYSTEMS[system]]
-    given = [word for lock in locks for word in ("-r", str(lock))]
-    called = subprocess.run([*uv, *target, "--only-binary", ":all:", *given], capture_output=True, text=True)
+    requirements = [word for lock in locks for word in ("-r", str(lock))]
+    called = subprocess.run(
+        [*uv, *target, "--only-binary", ":all:", *requirements], capture_output=True, text=True
+    )
     assert (called.returncode, called.stderr) == (0, "")

@@ -209,7 +209,7 @@ def growth(
 ) -> None:
     """Measure requests a second and processor time as the corpus, the processes and the requests in flight grow.
 
-    Passages are synthetic and have given vectors, so no model is loaded. Each list option may come several times.
+    The passages and their vectors are synthetic, so no model is loaded. Each list option may come several times.
     """
     with stderr().status("starting") as status:
         sizes = sorted(set(passages))

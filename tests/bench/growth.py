@@ -14,7 +14,7 @@ import psutil
 
 from tasks.indexing.namespace_writer import create_namespace
 from tasks.wiring.resources import Resources
-from tests.bench import given_vectors
+from tests.bench import synthetic_corpus
 from tests.bench.installation import BenchInstallation, bench_installation
 from tests.bench.no_op import PIPELINE_FILE
 from tests.bench.timing import ask_all, compare
@@ -32,14 +32,14 @@ def layout_of(processes: int, *, replicas: bool = False) -> Layout:
     return {f"{role}-{number}": (role,) for role in ROLES for number in range(1, processes + 1)}
 
 
-def fill(resources: Resources, held: int, size: int, progress: Callable[[str], None]) -> None:
-    """Write the synthetic passages from `held` to `size`."""
+def fill(resources: Resources, stored: int, size: int, progress: Callable[[str], None]) -> None:
+    """Write the synthetic passages from `stored` to `size`."""
     store = resources.writing_store
     create_namespace(resources, NAMESPACE)
-    done = held
+    done = stored
     while done < size:
         end = min(size, done + _BATCH)
-        store.upsert(NAMESPACE, list(given_vectors.passages(done, end)))
+        store.upsert(NAMESPACE, list(synthetic_corpus.passages(done, end)))
         progress(f"{(done := end):,} passages")
     resources.generations.publish(NAMESPACE, store.generation(NAMESPACE))
 
@@ -55,16 +55,16 @@ def measure(
 ) -> Iterator[dict[str, Any]]:
     """A row for each size, number of processes and number in flight."""
     os.environ |= {
-        "CHORALE_EMBEDDER_BACKEND": given_vectors.BACKEND,
+        "CHORALE_EMBEDDER_BACKEND": synthetic_corpus.BACKEND,
         "CHORALE_LAYOUT": "replicas" if replicas else "queues",
     }
     with tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
-        for held, size in pairwise([0, *sizes]):
+        for stored, size in pairwise([0, *sizes]):
             for number in processes:
                 layout = layout_of(number, replicas=replicas)
                 with bench_installation(PIPELINE_FILE, layout, home=Path(home)) as installation:
                     if number == processes[0]:
-                        fill(installation.resources, held, size, progress)
+                        fill(installation.resources, stored, size, progress)
                     progress(f"{size:,} passages, {', '.join(layout)}")
                     yield from _rows(installation, size, number, in_flight, questions)
 
@@ -75,9 +75,9 @@ def _rows(
     """The processor time is summed over the processes of a role."""
     resources, run_only = installation.resources, installation.run_only
     chord = make_variants(resources, {"namespace": NAMESPACE}, installation.layout)[0]
-    ask_all(chord.ask, given_vectors.questions(20, size, seed=next(_SEEDS)))
+    ask_all(chord.ask, synthetic_corpus.questions(20, size, seed=next(_SEEDS)))
     by_in_flight = {
-        number: given_vectors.questions(max(questions, 4 * number), size, seed=next(_SEEDS))
+        number: synthetic_corpus.questions(max(questions, 4 * number), size, seed=next(_SEEDS))
         for number in in_flight
     }
     searching = next(name for name, roles in installation.layout.items() if "vector" in roles)

@@ -42,7 +42,7 @@ def audit_rows(url: str) -> tuple[int, int]:
     return counts[RequestRow.__tablename__], sum(counts.values())
 
 
-def bytes_held(client: Redis) -> int:
+def used_bytes(client: Redis) -> int:
     """Bytes of all keys after SETTLED_S, by MEMORY USAGE with every element sampled."""
     time.sleep(SETTLED_S)
     keys = list(client.scan_iter(count=1_000))
@@ -78,9 +78,9 @@ def redis_cost(client: Redis, ask: Ask, questions: Sequence[str], *, audit_url: 
 
     wait_for_audit(client)
     requests, rows = audit_rows(audit_url)
-    before = bytes_held(client)
+    before = used_bytes(client)
     count = work(1)
-    left = round((bytes_held(client) - before) / count)
+    remaining_bytes = round((used_bytes(client) - before) / count)
     costs = []
     for in_flight in COUNTED_IN_FLIGHT:
         begun = operations_and_bytes(client)
@@ -92,7 +92,7 @@ def redis_cost(client: Redis, ask: Ask, questions: Sequence[str], *, audit_url: 
         costs.append({"in_flight": in_flight, "operations": operations, "bytes_moved": round(moved)})
     more_requests, more_rows = audit_rows(audit_url)
     return {
-        "redis_bytes_left_per_request": left,
+        "redis_bytes_left_per_request": remaining_bytes,
         "audit_rows_per_request": round((more_rows - rows) / (more_requests - requests), 1),
         "redis_at": costs,
     }

@@ -9,8 +9,8 @@ import sys
 
 from tasks.worker.sweeper_process import run
 from tasks.worker.worker_process import run_worker
-from tests.bench import given_vectors as given_vectors  # registers its embedder
 from tests.bench import no_op
+from tests.bench import synthetic_corpus as synthetic_corpus  # registers its embedder
 
 if __name__ == "__main__":
     name, *queues = sys.argv[1:]

@@ -22,7 +22,7 @@ PATIENT: dict[str, Any] = {"timeout_s": 20, "cache": "bypass"}
 
 
 @dataclass(frozen=True)
-class Found:
+class AdapterAnswer:
     """What an adapter returned, without the types of its framework."""
 
     documents: list[tuple[str, str, float]]
@@ -38,12 +38,12 @@ class AdapterContract(ABC):
     """`ask` and `ask_async` call the adapter as an application does, with options of a request."""
 
     @abstractmethod
-    def ask(self, url: str, question: str, **options: Any) -> Found: ...
+    def ask(self, url: str, question: str, **options: Any) -> AdapterAnswer: ...
 
     @abstractmethod
-    async def ask_async(self, url: str, question: str, **options: Any) -> Found: ...
+    async def ask_async(self, url: str, question: str, **options: Any) -> AdapterAnswer: ...
 
-    def both(self, url: str, question: str, **options: Any) -> list[Found]:
+    def both(self, url: str, question: str, **options: Any) -> list[AdapterAnswer]:
         with ThreadPoolExecutor(1) as threads:
             sync = threads.submit(self.ask, url, question, **options)
             found = asyncio.run(self.ask_async(url, question, **options))

@@ -125,7 +125,7 @@ class SearchServerFaults(EngineFaults):
             ):
                 count(store)
             # base64 of me:hunter2
-            assert server.asked[0][1]["authorization"] == "Basic bWU6aHVudGVyMg=="
+            assert server.requests[0][1]["authorization"] == "Basic bWU6aHVudGVyMg=="
         assert "\n" not in str(raised.value)
         for hidden in (PASSWORD, "bWU6aHVudGVyMg=="):
             assert hidden not in f"{raised.value!r} {store!r} {vars(store)} {caplog.text}"
@@ -159,7 +159,7 @@ class SearchServerFaults(EngineFaults):
         with Impostor(lambda *_: (*answer, self.headers)) as server, opens("any", url=server.url) as store:
             with pytest.raises(StoreUnavailable):
                 count(store, timeout_s=30)
-            assert len(server.asked) == 4
+            assert len(server.requests) == 4
 
     def test_an_https_address_of_a_server_without_tls_says_what_to_check(self, opens: Opens) -> None:
         with (

@@ -41,7 +41,7 @@ if os.environ.get({PROCESS!r}) == "sweeper":
 
 Fault = Callable[[RunningPipeline], AbstractContextManager[None]]
 
-KEPT_S = 0.5
+WRITE_LIMIT_S = 0.5
 """Longer than a row needs to be written without a fault."""
 
 
@@ -82,7 +82,7 @@ def gone(pipeline: RunningPipeline) -> Iterator[None]:
 
 
 def ordered(fault: str, end: str) -> Fault:
-    """The disk has this fault until it is told of its end."""
+    """The disk has this fault until the block ends."""
 
     @contextmanager
     def lasting(pipeline: RunningPipeline) -> Iterator[None]:
@@ -116,7 +116,7 @@ def test_a_database_that_cannot_be_written_costs_no_answer_and_no_row(
     audited(running, ask(running).request_id)
     with fault(running):
         answers = [ask(running) for _ in range(5)]
-        time.sleep(KEPT_S)
+        time.sleep(WRITE_LIMIT_S)
         for answer in answers:
             assert (answer.status, answer.hits[0].document_id) == ("complete", "error")
             assert in_outbox(running.redis, answer.request_id)
@@ -154,9 +154,9 @@ def test_a_sweeper_that_starts_while_the_database_is_locked_still_ends_requests(
         until(lambda: b"has not answered yet" in (running.redis.get(HEARTBEAT + "sweeper") or b""))
         running.kill("chorale.fusion")
         with ThreadPoolExecutor(1) as executor:
-            asked = executor.submit(ask, running)
+            future = executor.submit(ask, running)
             end_without_fusion(running)
-            answer = asked.result(60)
+            answer = future.result(60)
         assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
         assert [(missing.where, missing.reason) for missing in answer.degraded] == [("fuse", "not_started")]
     assert audited(running, answer.request_id).status == "degraded"
@@ -170,7 +170,7 @@ def test_the_next_start_creates_a_database_that_was_removed(running: RunningPipe
     for file in running.home.glob("audit.db*"):
         file.unlink()
     answer = ask(running)
-    time.sleep(KEPT_S)
+    time.sleep(WRITE_LIMIT_S)
     assert in_outbox(running.redis, answer.request_id)
 
     running.kill("sweeper")

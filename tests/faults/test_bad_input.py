@@ -111,8 +111,8 @@ def test_a_message_without_a_valid_request_ends_under_the_id_that_it_has(
     faulty: RunningPipeline, request_: object
 ) -> None:
     request_id = str(uuid.uuid4())
-    given = {"request_id": request_id, "request": request_}
-    faulty.app.send_task(TASK_RETRIEVE, kwargs=given, queue=QUEUE_RETRIEVE)
+    arguments = {"request_id": request_id, "request": request_}
+    faulty.app.send_task(TASK_RETRIEVE, kwargs=arguments, queue=QUEUE_RETRIEVE)
 
     answer = ended(faulty, request_id)
 
@@ -134,12 +134,12 @@ def test_an_answer_over_the_size_limit_has_its_hits_without_texts(faulty: Runnin
     """The limit here is 0.1 MB; 10 texts of 24,000 characters are 0.24 MB."""
     texts = {f"long-{place}": (f"Long {place}", f"bread {place} " + "lorem " * 4_000) for place in range(10)}
     faulty.index(texts, namespace="long")
-    asked: dict[str, Any] = {"namespace": "long", "branches": ["bm25"], "top_k": 10, "timeout_s": 20}
+    options: dict[str, Any] = {"namespace": "long", "branches": ["bm25"], "top_k": 10, "timeout_s": 20}
     client = faulty.client()
-    fits = client.retrieve("bread", include=["ids", "snippets"], **asked)
+    fits = client.retrieve("bread", include=["ids", "snippets"], **options)
     assert fits.status == "complete"
 
-    answer = client.retrieve("bread", include=["ids", "texts"], **asked)
+    answer = client.retrieve("bread", include=["ids", "texts"], **options)
 
     assert (answer.status, answer.questions[0].status) == ("degraded", "degraded")
     (missing,) = answer.degraded
@@ -148,5 +148,5 @@ def test_an_answer_over_the_size_limit_has_its_hits_without_texts(faulty: Runnin
     assert [hit.document_id for hit in answer.hits] == [hit.document_id for hit in fits.hits]
     assert [hit.text for hit in answer.hits] == [None] * 10
     assert faulty.redis.strlen(result_key(answer.request_id)) < 20_000
-    again = client.retrieve("bread", include=["ids", "texts"], **asked)
+    again = client.retrieve("bread", include=["ids", "texts"], **options)
     assert not again.cached, "an answer that lacks its texts is kept as a whole one"

@@ -206,7 +206,7 @@ def test_a_revoked_part_is_cancelled_and_the_others_are_answered(pipeline: Runni
     assert reasons(ended[0]) == [("search.bm25", "cancelled")]
 
 
-def test_celery_s_signals_tell_of_each_message(pipeline: RunningPipeline) -> None:
+def test_celery_s_signals_report_each_message(pipeline: RunningPipeline) -> None:
     ids = sent_to_a_paused_worker(pipeline, ["bread", "repairs", "deposit"])
     answers(pipeline, ids)
     tasks = {part_id(request_id, "bm25") for request_id in ids} | set(ids)

@@ -34,7 +34,7 @@ from tests.support.waiting import until
 WORKER = ",".join(f"chorale.{name}" for name in ("retrieve", "bm25", "vector", "hyde", "fusion", "index"))
 """The one worker of a cell."""
 QUESTIONS = [f"Who pays for repair {number}?" for number in range(12)]
-OF_BOTH_CELLS = QUESTIONS[4:8]
+QUESTIONS_OF_BOTH = QUESTIONS[4:8]
 """Two of them go to each cell."""
 PRELOAD = f"{HASTE}from tasks.callbacks import job_ends\njob_ends.NEXT_CELL_S = 5.0\n"
 
@@ -133,15 +133,15 @@ def test_a_lost_cell_costs_the_requests_that_it_has_accepted_and_no_new_one(
     its_share = cell_of_each.count("b")
     lost.pause(WORKER)
     with ThreadPoolExecutor(len(QUESTIONS)) as threads:
-        asked = [
+        futures = [
             threads.submit(cells.retrieve, question, timeout_s=12, cache="bypass") for question in QUESTIONS
         ]
         until(lambda: len(set(lost.redis.scan_iter(f"{ENTRY}*.b"))) == its_share)
         lost.server.kill() if loss == "killed" else lost.server.pause()
-        errors = [one.exception() for one in asked]
+        errors = [one.exception() for one in futures]
     # The accepted requests of the lost cell end with this error; everybody else has an answer.
     assert [type(error) for error in errors if error] == [ServiceUnavailable] * its_share
-    assert {cell_of(one.result().request_id) for one in asked if not one.exception()} == {"a"}
+    assert {cell_of(one.result().request_id) for one in futures if not one.exception()} == {"a"}
     for question in QUESTIONS:
         answer = cells.retrieve(question, timeout_s=30, cache="bypass")
         assert (answer.status, cell_of(answer.request_id)) == ("complete", "a")
@@ -195,7 +195,7 @@ def test_an_api_searches_in_all_cells_and_finds_each_search_by_its_id(http: http
     assert http.get("/v1/searches/t.acme.x").status_code == 404
 
 
-def test_rules_are_in_every_cell_when_the_api_has_taken_them(
+def test_rules_are_in_every_cell_when_the_api_has_accepted_them(
     http: httpx.Client, pipelines: dict[str, RunningPipeline]
 ) -> None:
     path = "/v1/namespaces/default/rules"
@@ -251,11 +251,11 @@ def test_a_lost_cell_costs_the_api_only_the_searches_of_that_cell(
     try:
         for question in QUESTIONS:
             for prefer, code in (("respond-async", 202), ("wait=30", 200)):
-                found = search(http, question, prefer)
-                assert (found.status_code, cell_of(found.json()["request_id"])) == (code, other)
+                response = search(http, question, prefer)
+                assert (response.status_code, cell_of(response.json()["request_id"])) == (code, other)
         for request_id in ids:
-            found = http.get(f"/v1/searches/{request_id}")
-            assert found.status_code == {other: 200, name: 503}[cell_of(request_id)]
+            response = http.get(f"/v1/searches/{request_id}")
+            assert response.status_code == {other: 200, name: 503}[cell_of(request_id)]
             assert http.get(f"/v1/audit/{request_id}").is_success
         ready = http.get("/readyz").raise_for_status().json()
         assert [part["cell"] for part in ready["missing"] if part["name"] == "redis"] == [name]
@@ -276,7 +276,7 @@ def test_a_lost_cell_costs_the_api_only_the_searches_of_that_cell(
 
 
 @over(["pipelines", "lost"], [["sqlite", "a"], ["postgresql", "b"]])
-def test_a_job_is_sent_to_both_cells_and_outlives_one_of_them_and_its_end_is_told(
+def test_a_job_is_sent_to_both_cells_and_outlives_one_of_them_and_its_end_is_announced(
     pipelines: dict[str, RunningPipeline], lost: str
 ) -> None:
     (other,) = {*pipelines} - {lost}
@@ -312,8 +312,8 @@ def test_the_command_line_and_metrics_show_every_cell_and_name_a_lost_one(
         code, status = said("status")
         return code, {name: len(cell["workers"]) for name, cell in status["cells"].items()}
 
-    def asked() -> set[str]:
-        return {cell_of(said("search", question)[1]["request_id"]) for question in OF_BOTH_CELLS}
+    def answering_cells() -> set[str]:
+        return {cell_of(said("search", question)[1]["request_id"]) for question in QUESTIONS_OF_BOTH}
 
     def sweepers() -> list[dict[str, float]]:
         """By `/metrics` and `chorale status --prometheus`: 1 for a cell with a sweeper, 0 for one that cannot be read."""
@@ -325,7 +325,7 @@ def test_the_command_line_and_metrics_show_every_cell_and_name_a_lost_one(
     # Processes report again a while after their Redis has come back.
     until(lambda: counts() == (0, {"a": 3, "b": 3}), 60)
     until(lambda: sweepers() == [{"a": 1, "b": 1}] * 2)
-    assert asked() == {"a", "b"}
+    assert answering_cells() == {"a", "b"}
     for request_id in (cells.retrieve(question, timeout_s=30).request_id for question in QUESTIONS):
         assert said("cancel", request_id)[1]["request_id"] == request_id  # it had ended before
     pipelines["b"].server.kill()
@@ -337,7 +337,7 @@ def test_the_command_line_and_metrics_show_every_cell_and_name_a_lost_one(
         checks = {check["check"]: check["findings"] for check in said("doctor")[1]["checks"]}
         assert [finding["what"].partition(":")[0] for finding in checks["cells"]] == ["cell b"]
         assert sweepers() == [{"a": 1, "b": 0}] * 2
-        assert asked() == {"a"}
+        assert answering_cells() == {"a"}
     finally:
         pipelines["b"].server.start()
 
@@ -357,8 +357,10 @@ def test_the_mcp_server_asks_all_cells(pipelines: dict[str, RunningPipeline]) ->
 
     async def ask() -> list[Any]:
         async with Client(server) as client:
-            found = [await client.call_tool("search", {"query": question}) for question in OF_BOTH_CELLS]
-        return [one.structured_content for one in found]
+            results = [
+                await client.call_tool("search", {"query": question}) for question in QUESTIONS_OF_BOTH
+            ]
+        return [one.structured_content for one in results]
 
-    ids = [found["coverage"]["request_id"] for found in asyncio.run(ask())]
+    ids = [result["coverage"]["request_id"] for result in asyncio.run(ask())]
     assert {cell_of(request_id) for request_id in ids} == {"a", "b"}

@@ -184,13 +184,13 @@ def test_a_redis_clock_set_back_holds_no_caller_beyond_its_time_limit(
 ) -> None:
     """By the Redis clock ten minutes are left, so the waiting caller ends the request by its own timer."""
     whole.pause("chorale.vector")
-    asked = asking(whole, request_id="back", timeout_s=5)
+    future = asking(whole, request_id="back", timeout_s=5)
     one_branch_is_missing(whole, "back")
 
     server.step(-600)
     until(lambda: whole.redis.exists("celery-task-meta-back"))
 
-    answer = asked.result(60)
+    answer = future.result(60)
     assert (answer.status, answer.missing) == ("failed", [("fuse", "not_started")])
     assert answer.documents == []
     assert answer.answer.took_ms == 0, "no time that is less than none"
@@ -205,9 +205,9 @@ def test_a_sweeper_that_died_before_the_clock_was_set_back_stops_no_other_sweepe
     whole.pause("chorale.fusion")
     whole.redis.set(SWEEPER, "dead", px=600_000)
 
-    asked = asking(whole, timeout_s=20)
+    future = asking(whole, timeout_s=20)
     end_without_fusion(whole)
 
-    answer = asked.result(60)
+    answer = future.result(60)
     assert (answer.status, answer.documents[0]) == ("degraded", "error")
     assert answer.missing == [("fuse", "not_started")]

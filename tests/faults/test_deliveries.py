@@ -22,15 +22,15 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
 BM25 = "chorale.bm25"
-ASKED: dict[str, Any] = {"timeout_s": 20, "include": ["ids", "explanation"]}
+OPTIONS: dict[str, Any] = {"timeout_s": 20, "include": ["ids", "explanation"]}
 
 
 @contextmanager
-def held_open(pipeline: RunningPipeline, branch: str) -> Iterator[Request]:
+def unjoined(pipeline: RunningPipeline, branch: str) -> Iterator[Request]:
     """Yields a request of bm25 and `branch` that cannot be joined, because the worker of bm25 is paused."""
     pipeline.pause(BM25)
     try:
-        request = make_request("ERR-4711", branches=["bm25", branch], cache="bypass", **ASKED)
+        request = make_request("ERR-4711", branches=["bm25", branch], cache="bypass", **OPTIONS)
         submit(pipeline.resources, pipeline.app.fanout, request)
         yield request
     finally:
@@ -75,7 +75,7 @@ def sees_a_message_behind_it(pipeline: RunningPipeline) -> None:
 def test_a_part_delivered_again_with_different_content_counts_once(
     faulty: RunningPipeline, times: int
 ) -> None:
-    with held_open(faulty, "fickle") as request:
+    with unjoined(faulty, "fickle") as request:
         until(lambda: has_status(faulty, request, "fickle", b"ok"))
         faulty.redis.lpush(QUEUE, *[message_of(faulty, request, "fickle")] * times)
         sees_a_message_behind_it(faulty)
@@ -87,7 +87,7 @@ def test_a_part_delivered_again_with_different_content_counts_once(
 def test_a_part_or_a_callback_delivered_ten_times_after_the_end_changes_nothing(
     faulty: RunningPipeline,
 ) -> None:
-    with held_open(faulty, "fickle") as request:
+    with unjoined(faulty, "fickle") as request:
         message = message_of(faulty, request, "fickle")
     ended = seen_of(faulty, request)
 
@@ -105,13 +105,15 @@ def test_a_part_or_a_callback_delivered_ten_times_after_the_end_changes_nothing(
 def test_a_request_that_is_sent_ten_times_is_planned_and_answered_once(
     faulty: RunningPipeline, is_whole: bool
 ) -> None:
-    request = make_request("ERR-4711", branches=["bm25", "fickle"], cache="bypass", **ASKED)
-    given = {"request": request.model_dump(mode="json")} if is_whole else {"request_id": request.request_id}
+    request = make_request("ERR-4711", branches=["bm25", "fickle"], cache="bypass", **OPTIONS)
+    arguments = (
+        {"request": request.model_dump(mode="json")} if is_whole else {"request_id": request.request_id}
+    )
     if not is_whole:
         faulty.resources.callers_ledger.accept(request)
 
     def send() -> None:
-        faulty.app.send_task(TASK_RETRIEVE, kwargs=given, queue=QUEUE_RETRIEVE, ignore_result=True)
+        faulty.app.send_task(TASK_RETRIEVE, kwargs=arguments, queue=QUEUE_RETRIEVE, ignore_result=True)
 
     for _ in range(10):
         send()
@@ -124,7 +126,7 @@ def test_a_request_that_is_sent_ten_times_is_planned_and_answered_once(
     assert deliveries(faulty, request) <= 1 + PROTOCOL.resends
 
 
-@pytest.mark.parametrize("branch", ["no_json", "of_another_shape"])
+@pytest.mark.parametrize("branch", ["no_json", "another_shape"])
 def test_a_branch_result_that_nobody_can_read_costs_only_its_branch(
     faulty: RunningPipeline, branch: str
 ) -> None:
@@ -138,12 +140,12 @@ def test_a_branch_result_that_nobody_can_read_costs_only_its_branch(
 
 
 def test_the_known_fields_of_a_branch_result_of_a_later_version_are_read(faulty: RunningPipeline) -> None:
-    answer = seen(faulty, branches=["bm25", "of_next_year"], **ASKED)
-    is_whole_with(answer, "of_next_year", {"bread": 1})
+    answer = seen(faulty, branches=["bm25", "next_version"], **OPTIONS)
+    is_whole_with(answer, "next_version", {"bread": 1})
 
 
 def test_a_branch_whose_task_is_new_answers_once_a_worker_knows_the_task(faulty: RunningPipeline) -> None:
-    with held_open(faulty, UNKNOWN) as request:
+    with unjoined(faulty, UNKNOWN) as request:
         until(lambda: has_status(faulty, request, UNKNOWN, b"failed"))
         known_by_now = Template(faulty.app, TASK_SEARCH.format(kind="fickle"), QUEUE).render(
             part_id(request.request_id, UNKNOWN),

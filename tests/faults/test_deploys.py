@@ -31,26 +31,26 @@ from tests.support.stores.one_engine import embedded_store
 from tests.support.waiting import until
 
 # A part, a fusion or an index run begins, reports that, and waits until the test releases it.
-HELD = """
+PAUSABLE = """
 import os, time
 import redis
 import tasks.branches.searches, tasks.indexing.namespace_writer, tasks.request.batch
 
 client = redis.Redis.from_url(os.environ["CHORALE_REDIS_URL"])
 
-def held(name, call):
-    def holding(*args, **options):
+def pausable(name, call):
+    def paused(*args, **options):
         if client.getdel("test:hold:" + name):
             client.rpush("test:begun", os.getpid())
             while not client.get("test:release"):
                 time.sleep(0.01)
         return call(*args, **options)
-    return holding
+    return paused
 
 vector = tasks.branches.searches.KINDS["vector"]
-object.__setattr__(vector, "search", held("chorale.vector", vector.search))
-tasks.indexing.namespace_writer.index_corpus = held("chorale.index", tasks.indexing.namespace_writer.index_corpus)
-tasks.request.batch.end_joined = held("chorale.fusion", tasks.request.batch.end_joined)
+object.__setattr__(vector, "search", pausable("chorale.vector", vector.search))
+tasks.indexing.namespace_writer.index_corpus = pausable("chorale.index", tasks.indexing.namespace_writer.index_corpus)
+tasks.request.batch.end_joined = pausable("chorale.fusion", tasks.request.batch.end_joined)
 """
 VECTOR, FUSION = "chorale.vector", "chorale.fusion"
 
@@ -58,7 +58,9 @@ VECTOR, FUSION = "chorale.vector", "chorale.fusion"
 @pytest.fixture(scope="module")
 def pipeline() -> Iterator[RunningPipeline]:
     environment = {"CHORALE_SOFT_SHUTDOWN_S": "3"}
-    with serving([*QUEUES, QUEUE_INDEX], appendonly=True, preload=HELD, environment=environment) as running:
+    with serving(
+        [*QUEUES, QUEUE_INDEX], appendonly=True, preload=PAUSABLE, environment=environment
+    ) as running:
         yield running
 
 
@@ -74,10 +76,10 @@ def hold(pipeline: RunningPipeline) -> Iterator[Callable[[str], None]]:
 
 
 def begun(pipeline: RunningPipeline) -> int:
-    """Wait until a worker has begun the held message; returns the worker's process."""
-    found: Any = pipeline.redis.blpop(["test:begun"], timeout=30)
-    assert found, "nothing began"
-    return int(found[1])
+    """Wait until a worker has begun the paused message; returns the worker's process."""
+    entry: Any = pipeline.redis.blpop(["test:begun"], timeout=30)
+    assert entry, "nothing began"
+    return int(entry[1])
 
 
 def ask(pipeline: RunningPipeline) -> str:
@@ -93,7 +95,7 @@ def is_complete(pipeline: RunningPipeline, request_id: str) -> None:
 
 
 def replaced(pipeline: RunningPipeline, name: str) -> None:
-    """Wait for the end of the worker that was told to stop, and start the next one."""
+    """Wait for the end of the stopping worker, and start the next one."""
     assert pipeline.processes[name].wait(60) == 0
     pipeline.start(name)
     pipeline.wait_ready([name])
@@ -103,7 +105,7 @@ def test_the_first_request_after_ready_is_complete(pipeline: RunningPipeline) ->
     is_complete(pipeline, ask(pipeline))
 
 
-def test_a_worker_told_to_stop_finishes_the_part_that_runs(
+def test_a_stopping_worker_finishes_the_part_that_runs(
     pipeline: RunningPipeline, hold: Callable[[str], None]
 ) -> None:
     hold(VECTOR)
@@ -123,8 +125,8 @@ def test_a_worker_told_to_stop_finishes_the_part_that_runs(
     "stop",
     [
         pytest.param([signal.SIGTERM], id="its time is over"),
-        pytest.param([signal.SIGTERM, signal.SIGTERM], id="told twice"),
-        pytest.param([signal.SIGQUIT], id="told to quit"),
+        pytest.param([signal.SIGTERM, signal.SIGTERM], id="SIGTERM twice"),
+        pytest.param([signal.SIGQUIT], id="SIGQUIT"),
     ],
 )
 def test_the_next_worker_does_the_task_that_a_stopping_worker_does_not_finish(
@@ -156,11 +158,11 @@ def test_a_fusion_that_is_interrupted_is_done_by_another_worker(
     is_complete(pipeline, request_id)
 
     assert pipeline.processes.pop(names.pop(pid)).wait(60) == 0
-    (left,) = names.values()
-    pipeline.processes[FUSION] = pipeline.processes.pop(left)
+    (other,) = names.values()
+    pipeline.processes[FUSION] = pipeline.processes.pop(other)
 
 
-def test_the_next_worker_indexes_the_documents_of_a_worker_that_was_told_to_quit(
+def test_the_next_worker_indexes_the_documents_of_a_worker_that_got_sigquit(
     pipeline: RunningPipeline, hold: Callable[[str], None]
 ) -> None:
     """At once: not after the minute that the broker waits for a killed worker."""
@@ -181,7 +183,7 @@ def test_the_next_worker_indexes_the_documents_of_a_worker_that_was_told_to_quit
 def test_every_worker_is_replaced_while_requests_run_and_each_request_is_complete(
     pipeline: RunningPipeline,
 ) -> None:
-    """The new workers start beside the old ones, which are told to stop when the new ones are ready."""
+    """The new workers start beside the old ones, which get a SIGTERM when the new ones are ready."""
     answers, stop = [], threading.Event()
 
     def ask_all_the_time() -> None:
@@ -211,7 +213,7 @@ def test_every_worker_is_replaced_while_requests_run_and_each_request_is_complet
 
 @contextmanager
 def up(home: Path) -> Iterator[tuple[ForkedProcess, Redis]]:
-    """`chorale up` with only an index worker, which interrupts its task as soon as it is told to stop."""
+    """`chorale up` with only an index worker, which interrupts its task at the first signal to stop."""
     few = "retrieve=0,bm25=0,vector=0,hyde=0,fusion=0,bulk=0,index=1"
     environment = {**os.environ, "CHORALE_HOME": str(home), "CHORALE_SOFT_SHUTDOWN_S": "0"}
     with Path(os.devnull).open("w") as out:

@@ -96,11 +96,11 @@ def test_a_caller_that_waits_enters_a_request_again_that_the_new_primary_never_r
         closing(new_client(address.redis_url)) as client,
         ThreadPoolExecutor(1) as threads,
     ):
-        asked = threads.submit(client.retrieve, "bread", request_id="r1", timeout_s=60)
+        future = threads.submit(client.retrieve, "bread", request_id="r1", timeout_s=60)
         until(lambda: old.exists(entry_key("r1")))
         address.target = ("127.0.0.1", replica.port)
         address.cut()
-        assert asked.result().status == "complete"
+        assert future.result().status == "complete"
 
 
 def is_replicated(client: Any, request: Request) -> bool:
@@ -135,5 +135,5 @@ def test_a_sender_that_asks_for_a_replica_knows_which_requests_a_failover_would_
         assert without.submit_request(requests["sent to the primary"]).state == "new"
         primary.kill()
         new.replicaof("NO", "ONE")
-        kept = [name for name, one in requests.items() if new.exists(entry_key(one.request_id))]
-        assert kept == ["on both"]
+        surviving = [name for name, one in requests.items() if new.exists(entry_key(one.request_id))]
+        assert surviving == ["on both"]

@@ -45,8 +45,8 @@ def send(pipeline: RunningPipeline, text: str, **options: Any) -> str:
 
 def write(pipeline: RunningPipeline, request_id: str, **fields: str | bytes) -> None:
     """Writes fields of the entry and makes the request due now; a caller's login can do this."""
-    given: Fields = dict(fields)
-    pipeline.redis.hset(entry_key(request_id), mapping=given)
+    written: Fields = dict(fields)
+    pipeline.redis.hset(entry_key(request_id), mapping=written)
     pipeline.redis.zadd(WAKEUPS, {request_id: 0})
 
 
@@ -121,7 +121,7 @@ def test_a_forged_entry_makes_the_sweeper_push_no_message_to_another_queue(fault
     with paused(faulty, "chorale.bm25"):
         request_id = send(faulty, a_question())
         write(faulty, request_id, **fields)
-        # The sweeper has looked at the parts once it has set its next moment for them.
+        # The sweeper has checked the parts once it has set its next moment for them.
         until(lambda: faulty.redis.zscore(WAKEUPS, request_id))
         write(faulty, request_id, finish_reserve="20000")
         answer = answer_of(faulty, request_id)
@@ -143,14 +143,14 @@ def test_an_entry_without_its_fields_keeps_no_other_request_from_its_end(faulty:
 def test_workers_drop_each_message_on_the_queue_of_requests_that_is_not_a_request(
     faulty: RunningPipeline,
 ) -> None:
-    faulty.index({"kept": ("Kept", "bread that is kept")}, namespace="of_others")
-    whole = {"namespace": "of_others", "whole_namespace": True}
-    deletion = message(body(whole), {"task": TASK_DELETE, "id": "of_others.x"})
-    deletions = [{"task": TASK_DELETE, "args": [], "kwargs": {"namespace": "of_others"}}, [[]]]
+    faulty.index({"kept": ("Kept", "bread that is kept")}, namespace="foreign")
+    whole = {"namespace": "foreign", "whole_namespace": True}
+    deletion = message(body(whole), {"task": TASK_DELETE, "id": "foreign.x"})
+    deletions = [{"task": TASK_DELETE, "args": [], "kwargs": {"namespace": "foreign"}}, [[]]]
     builtin = message(json.dumps([deletions, {}, {}]).encode(), {"task": "celery.starmap", "id": "x"})
     faulty.redis.lpush(QUEUE_RETRIEVE, deletion, builtin)
     until(lambda: not faulty.redis.llen(QUEUE_RETRIEVE))
-    options: dict[str, Any] = {"namespace": "of_others", "branches": ["bm25"], "timeout_s": 20}
+    options: dict[str, Any] = {"namespace": "foreign", "branches": ["bm25"], "timeout_s": 20}
     answer = faulty.client().retrieve("bread", cache="bypass", **options)
     assert [hit.document_id for hit in answer.hits] == ["kept"]
 

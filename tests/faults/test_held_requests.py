@@ -12,7 +12,7 @@ from chorale_client.wire_names import QUEUE_FUSION
 from ledger.breakers import FEWEST_DURATIONS
 from tests.support.faults.observers import order_by, striking
 from tests.support.faults.serving import ALL, serving
-from tests.support.pipelines.failpoints import PRELOAD, TAKEN_BY
+from tests.support.pipelines.failpoints import FAULT_PROCESSES, PRELOAD
 from tests.support.pipelines.pipeline import RunningPipeline
 
 SERVED = ",".join([*(f"chorale.{branch}" for branch in ALL), QUEUE_FUSION])
@@ -41,7 +41,7 @@ def test_a_replica_that_is_gone_with_a_whole_request_in_its_hand_costs_no_hit(
     seen = striking(replicas, f"fusion.{moment}_finish", fault, timeout_s=20).result(60)
 
     assert (seen.status, seen.documents, seen.branches) == ("complete", expected, set(ALL))
-    by = replicas.redis.hget(TAKEN_BY, f"fusion.{moment}_finish")
+    by = replicas.redis.hget(FAULT_PROCESSES, f"fusion.{moment}_finish")
     assert str(by).startswith("b'replica"), "the sweeper ended no request"
     assert {result.attempt for result in seen.audit.branches} == {1}
     replicas.revive()

@@ -20,7 +20,7 @@ from tests.support.faults.lost_workers import (
 from tests.support.faults.moments import join_without_one_branch
 from tests.support.faults.observers import Seen, mentions, order_by, striking, unchanged
 from tests.support.faults.serving import ALL
-from tests.support.pipelines.failpoints import arm, taken, wait_taken
+from tests.support.pipelines.failpoints import arm, fault_counts, wait_for_fault
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
@@ -57,30 +57,30 @@ def test_a_planner_that_hangs_for_good_costs_nothing(whole: RunningPipeline, whe
 def test_a_planner_that_goes_on_in_time_costs_nothing(whole: RunningPipeline) -> None:
     expected = order_by(whole, ALL)
 
-    asked = striking(whole, "planner.before_plan", "hang", "chorale.retrieve", timeout_s=20)
+    future = striking(whole, "planner.before_plan", "hang", "chorale.retrieve", timeout_s=20)
     # The sweeper sends another message meanwhile, and that is planned no second time.  Half a second later it plans by itself.
     entries = f"{ENTRY}*"
     until(
         lambda: (
-            asked.done()
+            future.done()
             or any(whole.redis.hexists(key, "retrieve_sent") for key in whole.redis.scan_iter(entries))
         )
     )
     whole.resume("chorale.retrieve")
 
-    answer = asked.result(60)
+    answer = future.result(60)
     assert (answer.status, answer.documents) == ("complete", expected)
 
 
 def test_with_every_process_hung_at_once_the_caller_ends_its_request(whole: RunningPipeline) -> None:
-    asked = striking(whole, "branch.after_start", "hang", "chorale.bm25", timeout_s=3)
+    future = striking(whole, "branch.after_start", "hang", "chorale.bm25", timeout_s=3)
     for name in whole.processes:
         whole.pause(name)
     until(lambda: not whole.redis.exists(WAKEUPS))
     # It drains too: without it there is no audit row to read.
     whole.resume("sweeper")
 
-    answer = asked.result(60)
+    answer = future.result(60)
     assert (answer.status, answer.missing, answer.documents) == ("failed", [("fuse", "not_started")], [])
     goes_on(whole, answer, *whole.processes)
 
@@ -90,7 +90,7 @@ def test_a_request_whose_workers_all_hung_leaves_nothing_after_its_ttl(whole: Ru
     # A worker may still count what an ended request took; once a second one has ended, it has counted the first.
     assert_next_is_whole(whole)
     assert_next_is_whole(whole)
-    keys, channels = kept_keys(whole), set(whole.redis.pubsub_channels())
+    keys, channels = lasting_keys(whole), set(whole.redis.pubsub_channels())
     hung = {
         "chorale.retrieve": "planner.after_plan",
         "chorale.bm25": "branch.after_start",
@@ -98,27 +98,27 @@ def test_a_request_whose_workers_all_hung_leaves_nothing_after_its_ttl(whole: Ru
     }
     for process, place in hung.items():
         arm(whole.redis, place, "hang", process=process, request_id=request.request_id)
-    reports = taken(whole.redis).get("branch.before_report", 0)
+    reports = fault_counts(whole.redis).get("branch.before_report", 0)
     arm(whole.redis, "branch.before_report", "nothing", process="chorale.bm25", request_id=request.request_id)
 
     with ThreadPoolExecutor(1) as executor:
-        asked = executor.submit(whole.client(answer_ttl_s=2).ask, request)
+        future = executor.submit(whole.client(answer_ttl_s=2).ask, request)
         join_without_one_branch(whole, begun="bm25")
-        answer = asked.result(60)
+        answer = future.result(60)
     reasons = {(missing.where, missing.reason) for missing in answer.degraded}
     assert reasons == {("search.bm25", "timeout"), ("fuse", "timeout")}
     for process in hung:
         whole.resume(process)
-    wait_taken(whole.redis, "branch.before_report", before=reports)
+    wait_for_fault(whole.redis, "branch.before_report", before=reports)
     # The worker reports before it takes the next message, so its late report is in Redis once the next part is done.
     assert_next_is_whole(whole)
 
     until(lambda: not mentions(whole.redis, request.request_id))
     until(lambda: set(whole.redis.pubsub_channels()) == channels)
-    until(lambda: kept_keys(whole) == keys)
+    until(lambda: lasting_keys(whole) == keys)
 
 
-def kept_keys(pipeline: RunningPipeline) -> set[bytes]:
+def lasting_keys(pipeline: RunningPipeline) -> set[bytes]:
     """Without the answers of other requests, and what comes and goes by itself."""
-    passing = (b"celery-task", b"test:", b"chorale:sweeper", b"chorale:heartbeat:", b"chorale:overload")
-    return {key for key in pipeline.redis.scan_iter() if not key.startswith(passing)}
+    temporary = (b"celery-task", b"test:", b"chorale:sweeper", b"chorale:heartbeat:", b"chorale:overload")
+    return {key for key in pipeline.redis.scan_iter() if not key.startswith(temporary)}

@@ -110,18 +110,20 @@ def is_complete(pipeline: RunningPipeline, job_id: str) -> None:
     """Checks the whole job; it may still run."""
     job = wait_ended(pipeline, job_id)
     assert job.outcome == Outcome.COMPLETED
-    found = results(pipeline, job_id)
-    assert {(result["status"], *documents(result)) for result in found.values()} == {("complete", "bread")}
+    result_lines = results(pipeline, job_id)
+    assert {(result["status"], *documents(result)) for result in result_lines.values()} == {
+        ("complete", "bread")
+    }
 
 
 @pytest.mark.parametrize("place", failpoints.JOB_PLACES)
 def test_a_worker_or_a_feeder_that_is_killed_costs_no_line(whole: RunningPipeline, place: str) -> None:
-    before = failpoints.taken(whole.redis).get(place, 0)
+    before = failpoints.fault_counts(whole.redis).get(place, 0)
     failpoints.arm(whole.redis, place)
 
     job_id = submit(whole, some(), segment=8)
 
-    failpoints.wait_taken(whole.redis, place, before=before)
+    failpoints.wait_for_fault(whole.redis, place, before=before)
     is_complete(whole, job_id)
 
 
@@ -197,17 +199,17 @@ def test_a_job_goes_on_when_redis_forgot_its_messages(whole: RunningPipeline) ->
 
 
 def test_a_line_that_kills_its_worker_costs_itself_alone(whole: RunningPipeline) -> None:
-    given = some(12)
-    given[5] = line(6, "poison", cache="bypass")
+    job_lines = some(12)
+    job_lines[5] = line(6, "poison", cache="bypass")
 
     with reviving(whole):
-        job_id = submit(whole, given, segment=8)
+        job_id = submit(whole, job_lines, segment=8)
         job = wait_ended(whole, job_id)
 
     assert job.outcome == Outcome.COMPLETED
-    found = results(whole, job_id)
-    assert found.pop(6)["error"] == "the worker died while it answered this line"
-    assert {tuple(documents(one)) for one in found.values()} == {("bread",)}
+    result_lines = results(whole, job_id)
+    assert result_lines.pop(6)["error"] == "the worker died while it answered this line"
+    assert {tuple(documents(one)) for one in result_lines.values()} == {("bread",)}
 
 
 def test_a_paused_job_sends_nothing_until_it_is_resumed(whole: RunningPipeline) -> None:
@@ -229,11 +231,11 @@ def test_a_paused_job_sends_nothing_until_it_is_resumed(whole: RunningPipeline) 
 def ended_early(pipeline: RunningPipeline, job_id: str, outcome: Outcome) -> None:
     job = wait_ended(pipeline, job_id)
     assert job.outcome == outcome
-    found = results(pipeline, job_id)
-    done = [number for number, result in found.items() if result["status"] == "complete"]
+    result_lines = results(pipeline, job_id)
+    done = [number for number, result in result_lines.items() if result["status"] == "complete"]
     assert 8 <= len(done) < MANY
-    assert {found[number]["status"] for number in found if number not in done} == {str(outcome)}
-    assert all(documents(found[number]) == ["bread"] for number in done)
+    assert {result_lines[number]["status"] for number in result_lines if number not in done} == {str(outcome)}
+    assert all(documents(result_lines[number]) == ["bread"] for number in done)
 
 
 @pytest.mark.parametrize("have_died", [False, True], ids=["alive", "dead"])
@@ -254,8 +256,8 @@ def test_a_job_whose_deadline_comes_keeps_what_was_answered(whole: RunningPipeli
 
     # The deadline is brought forward once a segment is answered, however long that took.
     with whole.resources.jobs._writing() as connection:
-        of_the_job = update(job_table).where(job_table.c.job_id == job_id)
-        connection.execute(of_the_job.values(deadline_at_ms=redis_ms(whole.redis)))
+        job_update = update(job_table).where(job_table.c.job_id == job_id)
+        connection.execute(job_update.values(deadline_at_ms=redis_ms(whole.redis)))
 
     ended_early(whole, job_id, Outcome.EXPIRED)
 

@@ -1,4 +1,4 @@
-"""A job goes through the client whole although sweepers and Redis die; whoever is named is told of its end."""
+"""A job goes through the client whole although sweepers and Redis die, and its end is sent to the task that the caller names."""
 
 from __future__ import annotations
 
@@ -99,11 +99,11 @@ def test_every_line_comes_once_and_every_result_goes_once_although_sweepers_and_
     assert handle.get().total == LINES
     answer(running, handle.job_id)
     with meanwhile(sweeper_dies):
-        found = list(handle.results())
-    assert [line["line"] for line in found] == list(range(1, LINES + 1))
+        results = list(handle.results())
+    assert [line["line"] for line in results] == list(range(1, LINES + 1))
 
 
-def test_the_end_is_told_although_the_sweeper_that_tried_has_died(running: RunningPipeline) -> None:
+def test_the_end_is_announced_although_the_sweeper_that_tried_has_died(running: RunningPipeline) -> None:
     jobs = Chorale(running.server.url).jobs
     with Hook(500) as hook:
         handle = jobs.submit(["tea"], namespace="default", on_end={"url": hook.url})

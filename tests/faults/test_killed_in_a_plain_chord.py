@@ -12,7 +12,7 @@ from tasks.request.retrieve import submit
 from tests.support.faults.lost_workers import assert_next_is_whole, assert_was_killed
 from tests.support.faults.observers import Seen, order_by, seen_of, striking
 from tests.support.faults.serving import serving
-from tests.support.pipelines.failpoints import PRELOAD, arm, taken, wait_taken
+from tests.support.pipelines.failpoints import PRELOAD, arm, fault_counts, wait_for_fault
 from tests.support.pipelines.pipeline import RunningPipeline
 
 BOTH = ["bm25", "vector"]
@@ -59,10 +59,10 @@ def test_the_sweeper_sends_the_messages_whose_sender_was_killed_before_sending(
 ) -> None:
     expected = order_by(whole, branches)
 
-    asked = striking(whole, place, "kill", process, branches=branches, timeout_s=20)
+    future = striking(whole, place, "kill", process, branches=branches, timeout_s=20)
 
     assert_was_killed(whole, process)
-    is_complete_at_once(asked.result(60), expected)
+    is_complete_at_once(future.result(60), expected)
 
 
 def test_another_sweeper_sends_a_callback_whose_sweeper_was_killed_before_sending(
@@ -70,13 +70,13 @@ def test_another_sweeper_sends_a_callback_whose_sweeper_was_killed_before_sendin
 ) -> None:
     expected = order_by(whole, ["bm25"])
     request = make_request("ERR-4711", branches=["bm25"], cache="bypass", timeout_s=20)
-    before = taken(whole.redis).get("sweeper.after_sweep", 0)
+    before = fault_counts(whole.redis).get("sweeper.after_sweep", 0)
     arm(whole.redis, "branch.after_report", process="chorale.bm25", request_id=request.request_id)
     arm(whole.redis, "sweeper.after_sweep", request_id=request.request_id)
 
     submit(whole.resources, whole.app.fanout, request)
 
-    killed = wait_taken(whole.redis, "sweeper.after_sweep", before=before)
+    killed = wait_for_fault(whole.redis, "sweeper.after_sweep", before=before)
     for process in ("chorale.bm25", killed):
         assert_was_killed(whole, process)
     is_complete_at_once(seen_of(whole, request), expected)

@@ -56,12 +56,12 @@ def test_a_planner_or_a_worker_killed_before_its_part_costs_nothing_once_there_i
 ) -> None:
     expected = order_by(whole, ALL)
 
-    asked = striking(whole, place, "kill", process, timeout_s=20)
+    future = striking(whole, place, "kill", process, timeout_s=20)
     assert_was_killed(whole, process)
     if has_to_be_back:
         whole.revive()
 
-    answer = asked.result(60)
+    answer = future.result(60)
     assert (answer.status, answer.documents) == ("complete", expected)
 
 
@@ -124,7 +124,7 @@ def test_a_fusion_that_is_killed_after_the_end_costs_only_the_cache_entry(whole:
 def test_with_every_process_killed_at_once_the_caller_ends_its_request(whole: RunningPipeline) -> None:
     expected = order_by(whole, ALL)
 
-    asked = striking(whole, "branch.after_start", "hang", "chorale.bm25", timeout_s=3)
+    future = striking(whole, "branch.after_start", "hang", "chorale.bm25", timeout_s=3)
     for process in whole.processes.values():
         process.kill()
     # The request is sent while no process is alive to take it.
@@ -136,7 +136,7 @@ def test_with_every_process_killed_at_once_the_caller_ends_its_request(whole: Ru
     until(lambda: whole.redis.zcard(WAKEUPS) == 1)
     whole.revive()
 
-    answer = asked.result(60)
+    answer = future.result(60)
     assert (answer.status, answer.missing, answer.documents) == ("failed", [("fuse", "not_started")], [])
     answer = seen_of(whole, later)
     assert (answer.status, answer.documents) == ("complete", expected)

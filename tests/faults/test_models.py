@@ -171,9 +171,9 @@ def test_a_request_does_not_wait_for_a_model_that_loads_beyond_the_deadline(whol
     (whole.home / "slow").touch()
     try:
         start_again(whole, "chorale.vector")
-        asked = asking(whole, QUESTION, timeout_s=20)
+        future = asking(whole, QUESTION, timeout_s=20)
         join_without_one_branch(whole)
-        answer = asked.result(60)
+        answer = future.result(60)
 
         assert (answer.status, answer.missing) == ("degraded", [("search.vector", "not_started")])
         assert answer.documents == expected

@@ -21,8 +21,8 @@ from tests.support.ledger.audit_rows import branch_result_of
 from tests.support.pipelines import branch_faults
 from tests.support.pipelines.branch_faults import (
     ATTEMPTS,
-    HELD_QUEUE,
     LET_GO,
+    PAUSED_QUEUE,
     QUEUE,
     UNKNOWN,
     UNSERVED,
@@ -33,7 +33,7 @@ from tests.support.servers.services import need
 from tests.support.waiting import until
 
 QUEUES = ("chorale.retrieve", "chorale.bm25", QUEUE, "chorale.fusion")
-OF_SOME_TESTS = (UNSERVED, HELD_QUEUE, branch_faults.FORKED, "chorale.index")
+OPTIONAL_QUEUES = (UNSERVED, PAUSED_QUEUE, branch_faults.FORKED, "chorale.index")
 
 DIFFERENT = (
     "raises",
@@ -52,7 +52,7 @@ DIFFERENT = (
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningPipeline, Connection]]:
     url = need("rabbitmq", "what a broker of its own changes is not tested")
     with (
-        own_queues(url, (*QUEUES, *OF_SOME_TESTS)) as connection,
+        own_queues(url, (*QUEUES, *OPTIONAL_QUEUES)) as connection,
         serving(
             QUEUES,
             pipeline_file=branch_faults.pipeline_file(tmp_path_factory.mktemp("rabbitmq")),
@@ -98,7 +98,7 @@ def test_a_part_that_would_fail_or_hang_a_plain_chord_costs_only_its_branch(
 def test_a_branch_whose_messages_the_broker_drops_is_named(
     faulty: RunningPipeline, broker: tuple[RunningPipeline, Connection]
 ) -> None:
-    """A TTL on the queue drops messages like this: nobody is told of an expired message."""
+    """A TTL on the queue drops messages like this, and reports no expired message."""
     healthy = order_by(faulty, ["bm25"])
     request = make_request("ERR-4711", branches=["bm25", "unserved"], timeout_s=20, cache="bypass")
     submit(faulty.resources, faulty.app.fanout, request)
@@ -115,53 +115,53 @@ def test_a_branch_whose_messages_the_broker_drops_is_named(
 
 
 def expired(connection: Connection) -> None:
-    """Returns once a message has expired in the queue HELD_QUEUE."""
-    until(lambda: waiting(connection, HELD_QUEUE) == 1)
-    until(lambda: waiting(connection, HELD_QUEUE) == 0)
+    """Returns once a message has expired in the queue PAUSED_QUEUE."""
+    until(lambda: waiting(connection, PAUSED_QUEUE) == 1)
+    until(lambda: waiting(connection, PAUSED_QUEUE) == 0)
 
 
 def test_a_branch_whose_messages_expire_in_the_queue_is_named(
     faulty: RunningPipeline, broker: tuple[RunningPipeline, Connection]
 ) -> None:
-    """RabbitMQ treats Celery's `expires` as a TTL, and tells nobody which message it dropped."""
+    """RabbitMQ treats Celery's `expires` as a TTL, and does not say which message it dropped."""
     healthy = order_by(faulty, ["bm25"])
-    asked = asking(faulty, branches=["bm25", "perishable"], timeout_s=20)
+    future = asking(faulty, branches=["bm25", "perishable"], timeout_s=20)
     expired(broker[1])
     join_without_one_branch(faulty)
 
     case = Case("perishable", "not_started", "no worker took it")
-    costs_only_its_branch(asked.result(60), case, healthy)
+    costs_only_its_branch(future.result(60), case, healthy)
 
 
-def test_a_branch_whose_message_expired_in_the_queue_is_asked_again(
+def test_a_branch_whose_message_expired_in_the_queue_is_sent_again(
     faulty: RunningPipeline, broker: tuple[RunningPipeline, Connection]
 ) -> None:
     """The queue's only worker was busy until RabbitMQ had dropped the message."""
-    faulty.start(HELD_QUEUE)
-    faulty.wait_ready([HELD_QUEUE])
-    busy = make_request("ERR-4711", branches=["held"], timeout_s=20, cache="bypass")
+    faulty.start(PAUSED_QUEUE)
+    faulty.wait_ready([PAUSED_QUEUE])
+    busy = make_request("ERR-4711", branches=["paused"], timeout_s=20, cache="bypass")
     submit(faulty.resources, faulty.app.fanout, busy)
     until(lambda: faulty.redis.exists(ATTEMPTS + busy.request_id))
-    asked = asking(faulty, branches=["bm25", "perishable"], timeout_s=20)
+    future = asking(faulty, branches=["bm25", "perishable"], timeout_s=20)
     expired(broker[1])
     faulty.redis.lpush(f"{LET_GO}{busy.request_id}:1", 1)
-    answer = asked.result(60)
-    faulty.kill(HELD_QUEUE)
+    answer = future.result(60)
+    faulty.kill(PAUSED_QUEUE)
 
     assert (answer.status, answer.branches) == ("complete", {"bm25", "perishable"})
 
 
 @pytest.fixture
 def hedging(faulty: RunningPipeline) -> Iterator[RunningPipeline]:
-    """Yields the pipeline with two workers for the branch `held`, which has always answered within 200 ms."""
+    """Yields the pipeline with two workers for the branch `paused`, which has always answered within 200 ms."""
     workers = ["first", "second"]
     for name in workers:
-        faulty.start(name, queue=HELD_QUEUE)
+        faulty.start(name, queue=PAUSED_QUEUE)
     faulty.wait_ready(workers)
-    faulty.redis.delete(f"{DURATIONS}held")  # those of earlier tests
-    faulty.redis.rpush(f"{DURATIONS}held", *[200] * FEWEST_DURATIONS)
+    faulty.redis.delete(f"{DURATIONS}paused")  # those of earlier tests
+    faulty.redis.rpush(f"{DURATIONS}paused", *[200] * FEWEST_DURATIONS)
     # Its figures are up to a second old.
-    until(lambda: faulty.resources.breakers.p95_ms(["held"]) == {"held": 200})
+    until(lambda: faulty.resources.breakers.p95_ms(["paused"]) == {"paused": 200})
     yield faulty
     for name in workers:
         faulty.kill(name)
@@ -173,7 +173,7 @@ def hedging(faulty: RunningPipeline) -> Iterator[RunningPipeline]:
 def test_a_part_that_is_late_is_sent_once_more_and_the_first_answer_wins(
     hedging: RunningPipeline, first: int, document: str
 ) -> None:
-    request = make_request("ERR-4711", branches=["bm25", "held"], hedge=True, timeout_s=20, cache="bypass")
+    request = make_request("ERR-4711", branches=["bm25", "paused"], hedge=True, timeout_s=20, cache="bypass")
     release = f"{LET_GO}{request.request_id}:"
     submit(hedging.resources, hedging.app.fanout, request)
     until(lambda: hedging.redis.hlen(ATTEMPTS + request.request_id) == 2)
@@ -186,9 +186,9 @@ def test_a_part_that_is_late_is_sent_once_more_and_the_first_answer_wins(
         order_by(hedging, ["bm25"])
 
     assert (answer.status, answer.missing) == ("complete", [])
-    assert [hit.document_id for hit in answer.answer.hits if "held" in hit.found_by] == [document]
+    assert [hit.document_id for hit in answer.answer.hits if "paused" in hit.found_by] == [document]
     attempts = {row.branch: branch_result_of(row).attempt for row in answer.audit.branches}
-    assert attempts == {"bm25": 1, "held": first}
+    assert attempts == {"bm25": 1, "paused": first}
     hedges = hedging.redis.hget(ATTEMPTS + request.request_id, "2")
     assert hedges == b"1", "the hedge was sent more than once more"
 

@@ -49,8 +49,10 @@ def test_a_process_ends_with_one_sentence_and_an_exit_code_that_means_do_not_sta
 
 def test_the_doctor_says_so(cluster: str, tmp_path: Path) -> None:
     ended = chorale("doctor", "--json", redis_url=cluster, home=tmp_path)
-    found = [finding["what"] for check in json.loads(ended.stdout)["checks"] for finding in check["findings"]]
-    assert len([what for what in found if SENTENCE in what]) == 1
+    findings = [
+        finding["what"] for check in json.loads(ended.stdout)["checks"] for finding in check["findings"]
+    ]
+    assert len([what for what in findings if SENTENCE in what]) == 1
 
 
 def test_a_client_gets_it_as_an_error(cluster: str) -> None:

@@ -89,13 +89,13 @@ def test_workers_whose_connections_are_cut_in_the_middle_finish_the_request(
 ) -> None:
     expected = order_by(whole, ALL)
     whole.pause("chorale.vector")
-    asked = asking(whole, request_id="workers-cut", timeout_s=20)
+    future = asking(whole, request_id="workers-cut", timeout_s=20)
     one_branch_is_missing(whole, "workers-cut")
 
     assert network.cut() > 0
     whole.resume("chorale.vector")
 
-    answer = asked.result(60)
+    answer = future.result(60)
     assert (answer.status, answer.missing, answer.documents) == ("complete", [], expected)
 
 
@@ -104,11 +104,11 @@ def test_a_caller_whose_connection_is_cut_in_the_middle_gets_its_answer(
 ) -> None:
     expected = order_by(whole, ALL)
     client = new_client(line.redis_url)
-    with asking_without_vector(whole, client, "caller-cut", timeout_s=20) as (request_id, asked):
+    with asking_without_vector(whole, client, "caller-cut", timeout_s=20) as (request_id, future):
         one_branch_is_missing(whole, request_id)
         assert line.cut() > 0
         whole.resume("chorale.vector")
-        answer = asked.result(60)
+        answer = future.result(60)
 
     assert (answer.status, answer.degraded) == ("complete", ())
     assert [hit.document_id for hit in answer.hits] == expected
@@ -133,12 +133,12 @@ def test_a_caller_whose_connection_falls_silent_gets_an_error_within_its_time_li
     """The request ends as usual: a caller on another connection reads the complete answer."""
     client = new_client(line.redis_url)
     client.retrieve("bread", cache="bypass", timeout_s=20)
-    with asking_without_vector(whole, client, "silent", timeout_s=5) as (request_id, asked):
+    with asking_without_vector(whole, client, "silent", timeout_s=5) as (request_id, future):
         one_branch_is_missing(whole, request_id)
         line.stall()
         whole.resume("chorale.vector")
         with pytest.raises(ServiceUnavailable, match=f"{request_id} was accepted"):
-            asked.result(60)
+            future.result(60)
 
     assert whole.client().answer(request_id).status == "complete"
 
@@ -181,13 +181,13 @@ def test_a_caller_that_takes_long_to_connect_still_gets_what_was_found(
     line.delay_s = 0.1  # there and back for the greeting of each connection, before anything is accepted
     client = new_client(line.redis_url, broker_url=whole.server.url)
     options: dict[str, Any] = {"branches": ["bm25", "vector"], "timeout_s": 20}
-    with asking_without_vector(whole, client, "came-late", **options) as (request_id, asked):
+    with asking_without_vector(whole, client, "came-late", **options) as (request_id, future):
         until(lambda: whole.redis.exists(ENTRY + request_id))
         line.delay_s = 0.0
         accepted_at, deadline = whole.redis.hmget(ENTRY + request_id, ["accepted_at", "deadline"])
         assert int(deadline or 0) - int(accepted_at or 0) <= 20_000 - 200, "the caller gives up before that"
         join_without_one_branch(whole, request_id)
-        answer = asked.result(60)
+        answer = future.result(60)
 
     whole.resume("chorale.vector")
     assert answer.status == "degraded"

@@ -21,7 +21,7 @@ from tests.support.faults.waiting import (
     is_whole,
     one_branch_is_missing,
 )
-from tests.support.pipelines.failpoints import arm, disarm, taken, wait_taken
+from tests.support.pipelines.failpoints import arm, disarm, fault_counts, wait_for_fault
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
@@ -40,9 +40,9 @@ def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
 
 def ask_in_a_thread(client: Chorale, request: Request) -> Future[Answer]:
     executor = ThreadPoolExecutor(1)
-    asked = executor.submit(client.ask, request)
+    future = executor.submit(client.ask, request)
     executor.shutdown(wait=False)
-    return asked
+    return future
 
 
 def killed_and_restarted(pipeline: RunningPipeline) -> None:
@@ -64,12 +64,12 @@ def test_a_redis_that_is_away_during_a_request_loses_nothing(
 ) -> None:
     expected = order_by(whole, ALL)
     whole.pause("chorale.vector")
-    asked = asking(whole, request_id=fault.__name__, timeout_s=20)
+    future = asking(whole, request_id=fault.__name__, timeout_s=20)
     one_branch_is_missing(whole, fault.__name__)
 
     fault(whole)
 
-    answer = asked.result(60)
+    answer = future.result(60)
     assert (answer.status, answer.missing) == ("complete", [])
     assert (answer.documents, answer.branches) == (expected, set(ALL))
 
@@ -78,10 +78,10 @@ def test_a_branch_that_finished_while_redis_was_away_reports_when_redis_is_back(
     whole: RunningPipeline,
 ) -> None:
     expected = order_by(whole, ALL)
-    before = taken(whole.redis).get("branch.before_report", 0)
+    before = fault_counts(whole.redis).get("branch.before_report", 0)
     arm(whole.redis, "branch.before_report", "hang", process="chorale.vector")
-    asked = asking(whole, request_id="away", timeout_s=20)
-    wait_taken(whole.redis, "branch.before_report", before=before)
+    future = asking(whole, request_id="away", timeout_s=20)
+    wait_for_fault(whole.redis, "branch.before_report", before=before)
     one_branch_is_missing(whole, "away")
 
     whole.server.kill()
@@ -89,7 +89,7 @@ def test_a_branch_that_finished_while_redis_was_away_reports_when_redis_is_back(
     time.sleep(0.3)
     whole.server.start()
 
-    answer = asked.result(60)
+    answer = future.result(60)
     assert (answer.status, answer.missing, answer.documents) == ("complete", [], expected)
 
 
@@ -98,30 +98,32 @@ def test_a_redis_paused_beyond_the_deadline_holds_no_caller(whole: RunningPipeli
     warm, cold = whole.client(), whole.client()
     warm.retrieve("bread", cache="bypass", timeout_s=20)
     whole.pause("chorale.vector")
-    waiting = ask_in_a_thread(warm, make_request("ERR-4711", request_id="held", cache="bypass", timeout_s=3))
-    one_branch_is_missing(whole, "held")
+    waiting = ask_in_a_thread(
+        warm, make_request("ERR-4711", request_id="waiting", cache="bypass", timeout_s=3)
+    )
+    one_branch_is_missing(whole, "waiting")
     whole.server.pause()
     try:
         early = ask_in_a_thread(warm, make_request("ERR-4711", request_id="early", timeout_s=0.5))
         first = ask_in_a_thread(cold, make_request("ERR-4711", request_id="first", timeout_s=0.5))
         # Redis answers nobody until all three have their error.
-        for asked in (waiting, early, first):
+        for future in (waiting, early, first):
             with pytest.raises(ServiceUnavailable, match="Redis does not answer"):
-                asked.result(60)
-        assert "held was accepted" in str(waiting.exception())
+                future.result(60)
+        assert "waiting was accepted" in str(waiting.exception())
     finally:
         whole.server.resume()
 
-    answer = whole.client().answer("held", wait_s=30)
+    answer = whole.client().answer("waiting", wait_s=30)
 
     ended_late_with_the_hits_of_bm25_and_hyde(answer)
-    assert audited(whole, "held").status == "degraded"
+    assert audited(whole, "waiting").status == "degraded"
 
 
 def test_a_full_redis_ends_the_requests_in_flight_and_refuses_new_ones(whole: RunningPipeline) -> None:
     expected = order_by(whole, ["bm25", "hyde"])
     whole.pause("chorale.vector")
-    asked = asking(whole, request_id="full", timeout_s=20)
+    future = asking(whole, request_id="full", timeout_s=20)
     join_without_one_branch(whole, "full", in_ms=1_000)
 
     whole.redis.config_set("maxmemory", "1mb")
@@ -129,7 +131,7 @@ def test_a_full_redis_ends_the_requests_in_flight_and_refuses_new_ones(whole: Ru
     with pytest.raises(ServiceUnavailable, match=r"Redis refuses: .*maxmemory"):
         whole.client().retrieve("ERR-4711", request_id="refused", timeout_s=2)
 
-    answer = asked.result(60)
+    answer = future.result(60)
     assert answer.missing == [("search.vector", "not_started")]
     assert (answer.documents, answer.branches) == (expected, {"bm25", "hyde"})
     with pytest.raises(UnknownRequest):
@@ -142,7 +144,7 @@ def test_a_full_redis_ends_the_requests_in_flight_and_refuses_new_ones(whole: Ru
 def test_the_waiting_caller_enters_its_request_again_after_redis_was_emptied(whole: RunningPipeline) -> None:
     """The audit has one end."""
     whole.pause("chorale.vector")
-    asked = ask_in_a_thread(
+    future = ask_in_a_thread(
         whole.client(), make_request("ERR-4711", request_id="emptied", cache="bypass", timeout_s=20)
     )
     one_branch_is_missing(whole, "emptied")
@@ -151,7 +153,7 @@ def test_the_waiting_caller_enters_its_request_again_after_redis_was_emptied(who
     whole.server.forget()
     whole.server.start()
     join_without_one_branch(whole, "emptied")
-    answer = asked.result(60)
+    answer = future.result(60)
 
     assert (answer.status, [missing.where for missing in answer.degraded]) == ("degraded", ["search.vector"])
     assert whole.client().answer("emptied") == answer

@@ -55,7 +55,7 @@ def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
 
 
 def evicts(pipeline: RunningPipeline, done: threading.Event) -> None:
-    """Redis has room for some requests, and another program fills it."""
+    """Redis has memory for some requests, and another program fills it."""
     pipeline.redis.config_set("maxmemory-policy", "allkeys-lru")
     pipeline.redis.config_set("maxmemory", pipeline.redis.info("memory")["used_memory"] + 2_000_000)
     number = 0
@@ -118,14 +118,14 @@ def test_each_caller_has_an_answer_or_an_error_with_a_name_in_time_and_nothing_i
                 for at in range(10)
             ]
             job = outcome(lambda: client.jobs.submit(["who bakes bread?"] * LINES, namespace="default"))
-            asked = [*outcomes]
+            requests = [*outcomes]
     finally:
         done.set()
         thread.join()
-    assert late(asked) == []
-    assert any(one.outcome in {*Status} for one in asked)
+    assert late(requests) == []
+    assert any(one.outcome in {*Status} for one in requests)
     # An answer that is not complete names what it lacks, and an error says what is wrong.
-    assert all(one.detail for one in asked if one.outcome != "complete")
+    assert all(one.detail for one in requests if one.outcome != "complete")
     whole.redis.config_set("maxmemory", "0")
     for ticket in tickets:
         if isinstance(ticket, str):

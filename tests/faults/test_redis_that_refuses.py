@@ -67,7 +67,7 @@ def test_workers_wait_while_redis_is_busy_with_a_script(running: RunningPipeline
 
 
 def test_workers_that_lose_their_connections_to_a_full_redis_connect_again(running: RunningPipeline) -> None:
-    """Only consumers of the queues make room in Redis."""
+    """Only consumers of the queues free memory in Redis."""
     with full(running.server):
         running.redis.client_kill_filter(_type="normal", skipme=True)
         until(lambda: [one["cmd"] for one in running.redis.client_list()].count("brpop") == len(QUEUES))
@@ -78,12 +78,12 @@ def test_a_fusion_worker_that_starts_while_redis_is_full_believes_the_branches(
 ) -> None:
     expected = order_by(running, ["bm25", "hyde"])
     running.pause("chorale.vector")
-    asked = asking(running, request_id="started-full", timeout_s=20)
+    future = asking(running, request_id="started-full", timeout_s=20)
     running.kill("chorale.fusion")
     join_without_one_branch(running, "started-full")
     with full(running.server):
         running.start("chorale.fusion")
-        answer = asked.result(60)
+        answer = future.result(60)
     running.resume("chorale.vector")
     assert (answer.documents, answer.branches) == (expected, {"bm25", "hyde"})
     assert answer.missing == [("search.vector", "not_started")]

@@ -200,7 +200,7 @@ def test_the_command_repairs_a_corpus_that_cannot_be_read(whole: RunningPipeline
     ended = in_process(*words, **whole.environment)
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)["added"] == len(OTHERS)
-    (kept,) = set_aside(whole) - before
-    assert kept.read_bytes() == JUNK
+    (file,) = set_aside(whole) - before
+    assert file.read_bytes() == JUNK
     until(lambda: is_whole(whole))
     assert named(whole.client().retrieve("tram", timeout_s=20).hits[0].document_id) == "tram"

@@ -14,7 +14,7 @@ from tests.support.faults.lost_workers import assert_next_is_whole
 from tests.support.faults.moments import end_without_fusion
 from tests.support.faults.observers import Seen, order_by, seen, seen_of, striking, unchanged
 from tests.support.faults.serving import serving
-from tests.support.pipelines.failpoints import PRELOAD, arm, disarm, taken, wait_taken
+from tests.support.pipelines.failpoints import PRELOAD, arm, disarm, fault_counts, wait_for_fault
 from tests.support.pipelines.pipeline import RunningPipeline
 
 ONE = ["bm25"]
@@ -71,12 +71,12 @@ def test_another_sweeper_sends_a_request_whose_sweeper_is_gone_before_sending(
 ) -> None:
     expected = order_by(whole, ONE)
     request, place = a_request(), "sweeper.after_sweep"
-    before = taken(whole.redis).get(place, 0)
+    before = fault_counts(whole.redis).get(place, 0)
     arm(whole.redis, place, fault, request_id=request.request_id)
 
     # Its caller was killed before it sent a message.
     whole.resources.callers_ledger.accept(request)
-    name = wait_taken(whole.redis, place, before=before)
+    name = wait_for_fault(whole.redis, place, before=before)
     answer = seen_of(whole, request)
 
     assert name in SWEEPERS
@@ -93,13 +93,13 @@ def test_another_sweeper_ends_a_request_whose_sweeper_is_gone_while_ending_it(
 ) -> None:
     expected = order_by(whole, ONE)
     request, place = a_request(), f"sweeper.{where}"
-    before = taken(whole.redis).get(place, 0)
+    before = fault_counts(whole.redis).get(place, 0)
     arm(whole.redis, place, fault, request_id=request.request_id)
     whole.pause("chorale.fusion")
 
     submit(whole.resources, whole.app.fanout, request)
     end_without_fusion(whole)
-    name = wait_taken(whole.redis, place, before=before)
+    name = wait_for_fault(whole.redis, place, before=before)
     answer = seen_of(whole, request)
 
     assert name in SWEEPERS
@@ -111,11 +111,11 @@ def test_another_sweeper_ends_a_request_whose_sweeper_is_gone_while_ending_it(
 
 
 def test_entries_that_a_hung_drainer_had_written_are_audited_once(whole: RunningPipeline) -> None:
-    asked = striking(whole, "drainer.after_commit", "hang", "drainer", branches=ONE, timeout_s=20)
+    future = striking(whole, "drainer.after_commit", "hang", "drainer", branches=ONE, timeout_s=20)
     assert whole.redis.xlen(OUTBOX) > 0
     whole.start("drainer of another machine")
 
-    answer = asked.result(60)
+    answer = future.result(60)
     assert answer.status == "complete"
     with unchanged(whole, answer):
         whole.resume("drainer")
@@ -127,9 +127,9 @@ def test_entries_that_a_hung_drainer_had_not_written_are_audited_once_when_it_re
     whole: RunningPipeline,
 ) -> None:
     """SQLite is locked while the drainer hangs; requests still end."""
-    asked = striking(whole, "drainer.before_commit", "hang", "drainer", branches=ONE, timeout_s=20)
+    future = striking(whole, "drainer.before_commit", "hang", "drainer", branches=ONE, timeout_s=20)
     assert_next_is_whole(whole, ONE)
-    assert not asked.done()
+    assert not future.done()
     whole.resume("drainer")
 
-    assert asked.result(60).status == "complete"
+    assert future.result(60).status == "complete"

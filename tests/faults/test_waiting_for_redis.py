@@ -1,4 +1,4 @@
-"""A worker that waits for Redis ends at once when it is told to stop, not after its next attempt."""
+"""A worker that waits for Redis ends at once at a signal to stop, not after its next attempt."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ worker_process.AGAIN_S = worker_process.LONGEST_AGAIN_S = {NEVER_AGAIN_S}
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_ends_before_its_next_attempt_to_reach_redis(tmp_path: Path, number: signal.Signals) -> None:
-    given = {"CHORALE_HOME": str(tmp_path), "CHORALE_REDIS_URL": "redis://127.0.0.1:1/0"}
-    environment, log = {**os.environ, **given}, tmp_path / "worker.log"
+    variables = {"CHORALE_HOME": str(tmp_path), "CHORALE_REDIS_URL": "redis://127.0.0.1:1/0"}
+    environment, log = {**os.environ, **variables}, tmp_path / "worker.log"
     with log.open("w") as output:
         process = start_module(
             *("cli", "worker", "bm25"),

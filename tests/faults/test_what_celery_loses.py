@@ -84,10 +84,10 @@ def test_a_branch_whose_message_is_dropped_twice_is_sent_a_third_time(faulty: Ru
 
 def test_the_waiting_caller_ends_a_request_whose_entry_is_gone(faulty: RunningPipeline) -> None:
     """The entry was evicted, expired or flushed, and nothing else knows the request."""
-    asked = asking(faulty, branches=["bm25", "ignores"], timeout_s=3)
+    future = asking(faulty, branches=["bm25", "ignores"], timeout_s=3)
     faulty.redis.delete(*until(lambda: list(faulty.redis.scan_iter(f"{ENTRY}*"))))
 
-    answer = asked.result(60)
+    answer = future.result(60)
     assert (answer.status, answer.missing) == ("failed", [("plan", "not_started")])
 
 

@@ -112,17 +112,17 @@ answer = {{"request_id": "a", "status": "complete", "questions": [{{"hits": []}}
 """
 CALLER = """
 questions = group(signature("chorale.retrieve", args=[request], app=app) for _ in range(2))
-asked = questions.apply_async()
-print([one["status"] for one in asked.get(timeout=60)])
-print(sorted(found["status"] for _, found in asked.iter_native()))
-print([found["status"] for one in asked.results for _, found in one.collect()])
-asked.save()
-print(len(GroupResult.restore(asked.id, app=app).join(timeout=60)))
-asked.delete()
-again = app.AsyncResult(asked.results[0].id)
+group_result = questions.apply_async()
+print([one["status"] for one in group_result.get(timeout=60)])
+print(sorted(answer["status"] for _, answer in group_result.iter_native()))
+print([answer["status"] for one in group_result.results for _, answer in one.collect()])
+group_result.save()
+print(len(GroupResult.restore(group_result.id, app=app).join(timeout=60)))
+group_result.delete()
+again = app.AsyncResult(group_result.results[0].id)
 print(again.state, again.ready())
-asked.forget()
-print(app.AsyncResult(asked.results[0].id).state)
+group_result.forget()
+print(app.AsyncResult(group_result.results[0].id).state)
 print(keep.apply_async([answer], countdown=1).get(timeout=60))
 print(group(keep.s(answer), keep.s(answer))().get(timeout=60))
 """
@@ -132,7 +132,7 @@ def test_a_caller_has_every_way_of_celery_to_wait_for_several_answers(
     secured: SecuredRedis, logged: Path
 ) -> None:
     printed = run(secured, ASKING.format(folder=str(FOLDER)) + CALLER)
-    kept = "a complete: nothing"
+    line = "a complete: nothing"
     assert printed.splitlines() == [
         "['complete', 'complete']",
         "['SUCCESS', 'SUCCESS']",
@@ -140,8 +140,8 @@ def test_a_caller_has_every_way_of_celery_to_wait_for_several_answers(
         "2",
         "SUCCESS True",
         "PENDING",
-        kept,
-        str([kept, kept]),
+        line,
+        str([line, line]),
     ]
 
 

@@ -34,7 +34,7 @@ AUTHORITIES = ("named in the address", "of the system")
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Certificate]:
     folder = tmp_path_factory.mktemp("certificates")
-    return {name: Certificate.make(folder, name, of=of) for name, of in NAMES.items()}
+    return {name: Certificate.make(folder, name, of=subject) for name, subject in NAMES.items()}
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +58,13 @@ def around(
     with ExitStack() as opened:
 
         def behind(name: str) -> Installation:
-            shown = certificates[name]
-            proxy = opened.enter_context(TlsProxy((parts.hostname or "", parts.port or 5672), shown))
+            certificate = certificates[name]
+            proxy = opened.enter_context(TlsProxy((parts.hostname or "", parts.port or 5672), certificate))
             options = ""
             if request.param == AUTHORITIES[0]:
-                options = f"?ssl_ca_certs={shown.file}"
+                options = f"?ssl_ca_certs={certificate.file}"
             else:
-                monkeypatch.setenv("SSL_CERT_FILE", str(shown.file))
+                monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
             login = parts.netloc.rpartition("@")[0]
             url = f"amqps://{login}@127.0.0.1:{proxy.port}{parts.path}{options}"
             settings = Settings(home=tmp_path, redis_url=own_redis_server.url, broker_url=url)
@@ -117,8 +117,8 @@ def test_nobody_logs_in_to_a_broker_whose_certificate_has_another_name(
 def test_kombu_logs_in_to_no_redis_whose_certificate_is_not_trusted() -> None:
     needs_tls()
     with SecuredRedis() as secured:
-        trusting, not_asked = celery_url(secured.url), celery_url(secured.url.partition("?")[0])
+        trusting, distrusting = celery_url(secured.url), celery_url(secured.url.partition("?")[0])
         with Connection(trusting) as connection:
             assert connection.ensure_connection(max_retries=1, interval_start=0)
-        with Connection(not_asked) as connection, pytest.raises(OperationalError, match="certificate"):
+        with Connection(distrusting) as connection, pytest.raises(OperationalError, match="certificate"):
             connection.ensure_connection(max_retries=1, interval_start=0)

@@ -53,9 +53,9 @@ class Composed:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def environment(self, name: str) -> dict[str, str]:
-        given = {key: self._filled(value) for key, value in SERVICES[name]["environment"].items()}
+        variables = {key: self._filled(value) for key, value in SERVICES[name]["environment"].items()}
         if name == "redis-acl":
-            given["CHORALE_ON_END_QUEUES"] = "app"
+            variables["CHORALE_ON_END_QUEUES"] = "app"
         image = {"CHORALE_HOME": str(self.home), "PYTHONPATH": PYTHONPATH, "PYTHONSAFEPATH": "1"}
         machine = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -65,12 +65,12 @@ class Composed:
         if name == "flower":
             # The other way to name an authority, which Flower must be told apart.
             del machine["SSL_CERT_FILE"]
-            given["CHORALE_REDIS_URL"] += f"?ssl_ca_certs={self.trusted}"
-        return {**machine, **image, **given}
+            variables["CHORALE_REDIS_URL"] += f"?ssl_ca_certs={self.trusted}"
+        return {**machine, **image, **variables}
 
     def words(self, name: str, words: Any = None) -> list[str]:
-        found = SERVICES[name]["command"] if words is None else words
-        filled = [self._filled(word) for word in (found.split() if isinstance(found, str) else found)]
+        command = SERVICES[name]["command"] if words is None else words
+        filled = [self._filled(word) for word in (command.split() if isinstance(command, str) else command)]
         return [sys.executable if filled[0] == "python" else filled[0], *filled[1:]]
 
     def start(self, name: str) -> None:
@@ -104,8 +104,8 @@ class Composed:
     def _filled(self, text: str) -> str:
         """As compose does with `${NAME}`, `${NAME:-default}` and `${NAME:?complaint}`."""
 
-        def value(found: re.Match[str]) -> str:
-            name, sign, rest = found.groups()
+        def value(match: re.Match[str]) -> str:
+            name, sign, rest = match.groups()
             return self.dotenv[name] if self.dotenv.get(name) else {":-": rest}[sign]
 
         filled = re.sub(r"\$\{([A-Z_]+)(?:(:[-?])([^}]*))?\}", value, text)
@@ -121,7 +121,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def of_nobody(database: str) -> str:
+def as_nobody(database: str) -> str:
     """The same database, in which this login does not exist."""
     return make_url(database).set(username="nobody", password=None).render_as_string()
 
@@ -156,7 +156,7 @@ def composed(
         replaced = {
             "/app/config/clustered.toml": str(file),
             "postgresql+psycopg://chorale:unused-here@postgresql:5432/chorale": database,
-            "postgresql+psycopg://chorale@postgresql:5432/chorale": of_nobody(database),
+            "postgresql+psycopg://chorale@postgresql:5432/chorale": as_nobody(database),
             "redis://": "rediss://",
             "@redis:6379/0": f"@127.0.0.1:{secured.tls_port}/0",
             "--port=5555": f"--port={free_port()}",

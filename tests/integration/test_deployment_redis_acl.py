@@ -140,15 +140,15 @@ def test_a_caller_s_job_is_answered_and_nothing_on_its_way_is_refused(
         namespace="default",
         on_end={"task": "told", "queue": "app"},
     )
-    found = [line["hits"][0]["document_id"] for line in job.results(wait=True)]
-    assert found == ["repairs", "deposit"]
+    documents = [line["hits"][0]["document_id"] for line in job.results(wait=True)]
+    assert documents == ["repairs", "deposit"]
     assert job.wait(30).outcome == "completed"
     with secured.client() as admin:
         until(lambda: admin.llen("app") == 1)
     assert secured.denied() == []
 
 
-def test_a_caller_that_hands_in_documents_is_told_that_it_may_not(
+def test_a_caller_that_hands_in_documents_gets_an_error(
     running: RolesPipeline, secured: SecuredRedis, caller: Chorale
 ) -> None:
     with pytest.raises(ServiceUnavailable, match="Redis refuses"):
@@ -282,14 +282,14 @@ def test_every_route_of_the_http_api_works_with_its_login_and_nothing_is_refused
             **handed_in.json(),
         }
         for route in ROUTES:
-            found = call(client, route, ids)
-            assert found.status_code < 500, (route, found.text)
+            response = call(client, route, ids)
+            assert response.status_code < 500, (route, response.text)
         ready = client.get("/readyz")
         assert ready.json() == {"is_ready": True, "missing": []}
         assert client.get("/metrics").status_code == 200
         with visitor(api) as browser:
             assert browser.get("/console/health").status_code == 200
         with api.client("limited", requests_per_minute=1) as limited:
-            found_twice = [limited.get("/v1/namespaces").status_code for _ in range(2)]
+            statuses = [limited.get("/v1/namespaces").status_code for _ in range(2)]
     assert secured.denied() == []
-    assert found_twice == [200, 429]
+    assert statuses == [200, 429]

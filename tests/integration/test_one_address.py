@@ -32,14 +32,14 @@ def server() -> Iterator[RedisServer]:
         yield server
 
 
-def asked_by_the_client(url: str) -> None:
+def use_client(url: str) -> None:
     client = Chorale(url)
     with pytest.raises(UnknownRequest):
         client.answer("nobody-asked")
     client.close()
 
 
-def asked_on_a_loop(url: str) -> None:
+def use_client_on_a_loop(url: str) -> None:
     async def ask() -> None:
         async with AsyncChorale(url) as client:
             with pytest.raises(UnknownRequest):
@@ -48,7 +48,7 @@ def asked_on_a_loop(url: str) -> None:
     asyncio.run(ask())
 
 
-def asked_by_a_worker(url: str, home: Path) -> None:
+def use_worker(url: str, home: Path) -> None:
     settings = Settings(home=home, redis_url=url)
     resources = Resources(settings, load_pipeline(None), settings.redis_url or "")
     assert resources.redis.ping()
@@ -59,7 +59,7 @@ def asked_by_a_worker(url: str, home: Path) -> None:
             assert connection.default_channel.client.ping()
 
 
-def asked_by_an_application(url: str) -> None:
+def use_application(url: str) -> None:
     """The application of docs/start.md and of the Celery guide."""
     with Celery("shop", broker=url, backend=url, set_as_current=False) as app:
         app.conf.task_routes = {"chorale.retrieve": {"queue": "chorale.retrieve"}}
@@ -87,17 +87,17 @@ def printed_by_env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environme
 def test_every_spelling_with_tls_works_everywhere(
     secured: SecuredRedis, printed_by_env: Environment, tmp_path: Path, options: str
 ) -> None:
-    given = secured.url_of("operator").partition("?")[0]
-    given += f"?{options}&ssl_ca_certs={secured.ca_file}".replace("?&", "?")
+    address = secured.url_of("operator").partition("?")[0]
+    address += f"?{options}&ssl_ca_certs={secured.ca_file}".replace("?&", "?")
 
-    printed = [printed_by_env(given, *celery)["CHORALE_REDIS_URL"] for celery in ((), ("--celery",))]
-    for url in (given, *printed):
-        asked_by_the_client(url)
-        asked_on_a_loop(url)
-    asked_by_a_worker(given, tmp_path)
-    for url in (*printed, *([given] if options else [])):
+    printed = [printed_by_env(address, *celery)["CHORALE_REDIS_URL"] for celery in ((), ("--celery",))]
+    for url in (address, *printed):
+        use_client(url)
+        use_client_on_a_loop(url)
+    use_worker(address, tmp_path)
+    for url in (*printed, *([address] if options else [])):
         # Celery demands the option, and the operator may not send requests.
-        asked_by_an_application(url.replace(*_logins(secured)))
+        use_application(url.replace(*_logins(secured)))
 
 
 def _logins(secured: SecuredRedis) -> tuple[str, str]:
@@ -109,18 +109,18 @@ def _logins(secured: SecuredRedis) -> tuple[str, str]:
 def test_every_spelling_of_a_unix_socket_works_everywhere(
     server: RedisServer, printed_by_env: Environment, tmp_path: Path, spelling: str
 ) -> None:
-    given = spelling.format(path=server.socket_path)
-    for_celery = printed_by_env(given, "--celery")["CHORALE_REDIS_URL"]
+    address = spelling.format(path=server.socket_path)
+    for_celery = printed_by_env(address, "--celery")["CHORALE_REDIS_URL"]
     number = 2 if "=2" in spelling else 0
 
     assert for_celery == f"redis+socket://{server.socket_path}?virtual_host={number}"
-    for url in (given, for_celery, printed_by_env(given)["CHORALE_REDIS_URL"]):
-        asked_by_the_client(url)
-        asked_on_a_loop(url)
-        asked_by_a_worker(url, tmp_path)
+    for url in (address, for_celery, printed_by_env(address)["CHORALE_REDIS_URL"]):
+        use_client(url)
+        use_client_on_a_loop(url)
+        use_worker(url, tmp_path)
     with Redis(unix_socket_path=str(server.socket_path), db=number) as redis:
         redis.flushdb()
-        asked_by_an_application(for_celery)
+        use_application(for_celery)
         assert redis.llen("chorale.retrieve") == 1
 
 

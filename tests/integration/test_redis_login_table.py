@@ -98,16 +98,16 @@ def commands(admin: redis.Redis, login: str) -> dict[str, Any]:
     names = sorted({*re.findall(r"\+([a-z0-9|-]+)", str(admin.acl_getuser(login)))})
     # Some servers describe `info|memory` under its first word alone.
     known = admin.execute_command("COMMAND INFO", *names)
-    of_first_words = admin.execute_command("COMMAND INFO", *(name.partition("|")[0] for name in names))
-    return {name: one or other for name, one, other in zip(names, known, of_first_words, strict=True)}
+    parents = admin.execute_command("COMMAND INFO", *(name.partition("|")[0] for name in names))
+    return {name: one or other for name, one, other in zip(names, known, parents, strict=True)}
 
 
 def words(name: str, about: Any, key: str) -> list[str]:
     """A call of the command on this key, with as many words as the server says that it needs."""
     parts = name.split("|")
     said = [*parts, *[key] * 9][: max(abs(about[1]), len(parts))]
-    for found in about[8]:
-        begin = found["begin_search"]["spec"]
+    for key_spec in about[8]:
+        begin = key_spec["begin_search"]["spec"]
         if "keyword" in begin:  # STREAMS
             said[begin["startfrom"]] = begin["keyword"]
     return said
@@ -115,18 +115,18 @@ def words(name: str, about: Any, key: str) -> list[str]:
 
 def letters(name: str, about: Any, kind: str) -> set[str]:
     """What a command does with a key of this type."""
-    does = {flag for found in about[8] for flag in found["flags"]}
-    of_types = TYPES & {*about[6]}
-    if of_types and f"@{kind.replace(' ', '')}" not in of_types and not does & OVERWRITES:
+    does = {flag for key_spec in about[8] for flag in key_spec["flags"]}
+    categories = TYPES & {*about[6]}
+    if categories and f"@{kind.replace(' ', '')}" not in categories and not does & OVERWRITES:
         return set()
-    found = {letter for letter, flags in LETTERS.items() if flags & does}
-    return found | {"d"} if name in DELETE_BY_AN_OPTION else found
+    effects = {letter for letter, flags in LETTERS.items() if flags & does}
+    return effects | {"d"} if name in DELETE_BY_AN_OPTION else effects
 
 
 @pytest.fixture(scope="module")
 def rights(admin: redis.Redis) -> Mapping[tuple[str, str], set[str]]:
     """The letters of each key or channel, as the page writes it, and login.  Text in angle brackets stands for any text."""
-    asked = []
+    calls = []
     for login in LOGINS:
         may = commands(admin, login)
         dangerous = {name for name, about in may.items() if "@dangerous" in about[6]}
@@ -134,24 +134,24 @@ def rights(admin: redis.Redis) -> Mapping[tuple[str, str], set[str]]:
         # No command copies or moves one key to another.
         assert [name for name, about in may.items() if len(about[8]) > 1] == []
         for key, kind in types().items():
-            asked += [
-                (f"`{key}`", login, found, words(name, about, re.sub("<.*?>", "x", key)))
+            calls += [
+                (f"`{key}`", login, effects, words(name, about, re.sub("<.*?>", "x", key)))
                 for name, about in may.items()
-                if name not in SCRIPTS and (found := letters(name, about, kind))
+                if name not in SCRIPTS and (effects := letters(name, about, kind))
             ]
         for channel, does in CHANNELS.items():
             name = re.sub("<.*?>", "x", channel.split("`")[1])
-            asked += [
-                (channel, login, {found}, [command, name, *["x"] * (command == "publish")])
-                for command, found in does.items()
+            calls += [
+                (channel, login, {letter}, [command, name, *["x"] * (command == "publish")])
+                for command, letter in does.items()
             ]
     with admin.pipeline(transaction=False) as trip:
-        for _, login, _, command in asked:
+        for _, login, _, command in calls:
             trip.execute_command("ACL DRYRUN", login, *command)
         said = trip.execute()
     allowed = defaultdict[tuple[str, str], set[str]](set)
-    for (key, login, found, _), answer in zip(asked, said, strict=True):
-        allowed[key, login] |= found if answer == "OK" else set()
+    for (key, login, effects, _), answer in zip(calls, said, strict=True):
+        allowed[key, login] |= effects if answer == "OK" else set()
     return allowed
 
 
@@ -168,5 +168,5 @@ def test_the_table_of_the_page_is_what_the_server_allows(rights: Mapping[tuple[s
 
 
 def test_only_the_service_writes_what_the_service_owns(rights: Mapping[tuple[str, str], set[str]]) -> None:
-    writable = {key for (key, login), found in rights.items() if login in OUTSIDE and found & {*"wd"}}
+    writable = {key for (key, login), effects in rights.items() if login in OUTSIDE and effects & {*"wd"}}
     assert writable == {f"`{key}`" for key in TO_WRITE} | {f"channel `{channel}`" for channel in KNOWN}

@@ -36,7 +36,7 @@ FORBIDDEN = (
     ("PUBLISH", "another program's", "x"),
 )
 DELETES = "return redis.call('DEL', KEYS[1])"
-OF_OTHERS = {
+FOREIGN = {
     "caller": (
         ("DEL", "chorale.retrieve"),
         ("DEL", "_kombu.binding.chorale.retrieve"),
@@ -86,10 +86,10 @@ def test_no_role_can_do_what_an_administrator_does(secured: SecuredRedis, role: 
         assert [command for command in FORBIDDEN if not refused(client, *command)] == []
 
 
-@pytest.mark.parametrize("role", sorted(OF_OTHERS))
+@pytest.mark.parametrize("role", sorted(FOREIGN))
 def test_no_role_can_touch_the_data_of_another_role(secured: SecuredRedis, role: str) -> None:
     with secured.as_role(role) as client:
-        assert [command for command in OF_OTHERS[role] if not refused(client, *command)] == []
+        assert [command for command in FOREIGN[role] if not refused(client, *command)] == []
 
 
 def test_the_operator_may_look_at_the_server_and_at_what_could_not_be_audited(secured: SecuredRedis) -> None:

@@ -25,7 +25,7 @@ LATE_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EndedRequest:
     outcome: str
     """The status of the answer, or the name of the error."""
     detail: str
@@ -37,14 +37,14 @@ class Asked:
     """How long threads of the caller's process waited for a processor during the request, all together."""
 
 
-def late(asked: Sequence[Asked]) -> list[Asked]:
+def late(requests: Sequence[EndedRequest]) -> list[EndedRequest]:
     """The requests that ended later than `LATE_S` after their deadline, and not because the caller got no processor.
 
     A busy machine makes every process late.  Linux counts how long threads were ready to run and had to wait for a processor, so exactly
     this time is allowed too.  It is nearly zero on a machine with a free core, and a caller that waits for Redis, for the service or for
     a lock adds nothing to it.
     """
-    return [one for one in asked if one.late_s > LATE_S + one.starved_s]
+    return [one for one in requests if one.late_s > LATE_S + one.starved_s]
 
 
 def waited_ns() -> dict[str, int]:
@@ -56,7 +56,7 @@ def waited_ns() -> dict[str, int]:
     return waited
 
 
-def ask(client: Chorale, number: int, timeout_s: float, namespace: str = NAMESPACE) -> Asked:
+def ask(client: Chorale, number: int, timeout_s: float, namespace: str = NAMESPACE) -> EndedRequest:
     before_ns, begun_s = waited_ns(), time.monotonic()
     try:
         question = f"Who pays for repair {number}?"
@@ -69,7 +69,7 @@ def ask(client: Chorale, number: int, timeout_s: float, namespace: str = NAMESPA
         outcome, detail = type(error).__name__, str(error)
     late_s = time.monotonic() - begun_s - timeout_s
     starved_ns = sum(ns - before_ns.get(thread, 0) for thread, ns in waited_ns().items())
-    return Asked(outcome, detail, timeout_s, late_s, starved_ns / 1e9)
+    return EndedRequest(outcome, detail, timeout_s, late_s, starved_ns / 1e9)
 
 
 def main(per_second: float, most: int, in_flight: int, limits_s: Sequence[float], stop: IO[str]) -> None:

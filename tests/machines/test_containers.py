@@ -215,7 +215,7 @@ def test_a_killed_container_costs_no_answer_and_comes_back(whole: Podman) -> Non
         )
         until(lambda: whole.is_healthy(container("bm25")) and caller.has_printed(40), LIMIT_S)
     assert caller.outcomes().keys() <= ANSWERS, caller.outcomes()
-    assert {one.detail.partition(":")[0] for one in caller.asked} <= {"", "search.bm25"}
+    assert {one.detail.partition(":")[0] for one in caller.requests} <= {"", "search.bm25"}
     print(caller.lateness())
     said = operator(whole, "search", "How do I limit what a key may read?", "--namespace", NAMESPACE)
     assert re.search(r"^complete · ", said, re.MULTILINE), said
@@ -230,4 +230,4 @@ def test_an_update_to_a_second_image_fails_no_request(whole: Podman) -> None:
             recreate(whole, name)
             assert whole("exec", container(name), "printenv", "SECOND_IMAGE") == "yes\n"
     assert caller.outcomes().keys() <= ANSWERS, caller.outcomes()
-    assert len(caller.asked) >= 20
+    assert len(caller.requests) >= 20

@@ -66,9 +66,9 @@ def sending(cluster: Cluster, *, replicas: int) -> Sender:
 def everybody_has_an_end_in_time(caller: Caller) -> None:
     """An answer, or an error that says what is wrong."""
     print(caller.lateness(), caller.outcomes(), "patient:", caller.outcomes(timeout_s=PATIENT_S))
-    assert len(caller.asked) == REQUESTS
+    assert len(caller.requests) == REQUESTS
     assert caller.outcomes().keys() <= ANSWERS | {"ServiceUnavailable", "failed", "refused"}
-    assert late(caller.asked) == []
+    assert late(caller.requests) == []
 
 
 def everybody_who_is_patient_has_an_answer(caller: Caller) -> None:
@@ -105,7 +105,7 @@ def test_a_redis_that_is_200_ms_away_and_loses_one_packet_of_20_gives_every_call
     finally:
         cluster.delay(0)
     everybody_has_an_end_in_time(caller)
-    assert any(one.late_s > 0 for one in caller.asked), "no request has reached its deadline"
+    assert any(one.late_s > 0 for one in caller.requests), "no request has reached its deadline"
     # Workers that are so far away answer few of them in time.
     assert caller.outcomes(timeout_s=10).keys() & ANSWERS
     # The next test finds no breaker open.

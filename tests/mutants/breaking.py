@@ -87,9 +87,9 @@ def _with_python_body(text: str, mutant: Mutant) -> str:
             if isinstance(node, ast.ClassDef) and node.name == class_name
             for statement in node.body
         ]
-    found = [node for node in scope if isinstance(node, ast.FunctionDef) and node.name == name]
-    _check_count(len(found), mutant)
-    found[0].body = ast.parse(mutant.body).body
+    functions = [node for node in scope if isinstance(node, ast.FunctionDef) and node.name == name]
+    _check_count(len(functions), mutant)
+    functions[0].body = ast.parse(mutant.body).body
     return ast.unparse(module)
 
 
@@ -97,9 +97,9 @@ def _with_lua_body(text: str, mutant: Mutant) -> str:
     if not mutant.function:
         return mutant.body
     pattern = rf"^(local function {re.escape(mutant.function)}\([^)]*\)\n).*?^end$"
-    found = list(re.finditer(pattern, text, flags=re.MULTILINE | re.DOTALL))
-    _check_count(len(found), mutant)
-    return f"{text[: found[0].end(1)]}{mutant.body}\nend{text[found[0].end() :]}"
+    matches = list(re.finditer(pattern, text, flags=re.MULTILINE | re.DOTALL))
+    _check_count(len(matches), mutant)
+    return f"{text[: matches[0].end(1)]}{mutant.body}\nend{text[matches[0].end() :]}"
 
 
 def _check_count(count: int, mutant: Mutant) -> None:

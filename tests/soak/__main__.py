@@ -17,16 +17,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--plain", action="store_true", help="the plain chord beside it")
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args(arguments)
-    ours = soak(given.requests, given.seed)
-    tell(ours, as_json=given.json)
-    if given.plain:
+    options = parser.parse_args(arguments)
+    ours = soak(options.requests, options.seed)
+    print_soak(ours, as_json=options.json)
+    if options.plain:
         for late in (False, True):
-            tell(soak_of_plain_chord(given.requests, given.seed, acks_late=late), as_json=given.json)
+            print_soak(
+                soak_of_plain_chord(options.requests, options.seed, acks_late=late), as_json=options.json
+            )
     return 1 if ours.complaints else 0
 
 
-def tell(one: Soak, *, as_json: bool) -> None:
+def print_soak(one: Soak, *, as_json: bool) -> None:
     print(json.dumps(one.to_wire()) if as_json else table(one), flush=True)
 
 

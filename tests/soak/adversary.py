@@ -59,7 +59,7 @@ class Adversary:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="adversary")
         self.struck: Counter[str] = Counter()
-        """Strikes beside those at places, which `failpoints.taken` counts."""
+        """Strikes beside those at places, which `failpoints.fault_counts` counts."""
         self._locks: list[threading.Thread] = []
 
     def start(self) -> None:

@@ -29,8 +29,8 @@ Ask = Callable[[Mapping[str, Any]], Answered]
 def asking_chorale(redis_url: str) -> Ask:
     client = Chorale(redis_url)
 
-    def ask(given: Mapping[str, Any]) -> Answered:
-        request = make_request(**given)
+    def ask(fields: Mapping[str, Any]) -> Answered:
+        request = make_request(**fields)
         until = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -40,7 +40,7 @@ def asking_chorale(redis_url: str) -> Ask:
                     return {"status": "unavailable"}
                 time.sleep(0.1)
             else:
-                time.sleep(answer.retry_after_s or 0)  # one who is refused comes back when it was told to
+                time.sleep(answer.retry_after_s or 0)  # a refused caller waits for as long as the answer says
                 hits = [[hit.document_id for hit in question.hits] for question in answer.questions]
                 return {"status": answer.status, "hits": hits}
 
@@ -68,10 +68,10 @@ def run(system: str, redis_url: str, seed: int, numbers: Iterator[int], log_file
                 number = next(numbers, None)
             if number is None:
                 return
-            given = options(seed, number)
+            fields = options(seed, number)
             say("begun", number)
             began_s = time.monotonic()
-            answered = ask(given)
+            answered = ask(fields)
             say("answered", number, waited_s=round(time.monotonic() - began_s, 3), **answered)
 
     threads = [threading.Thread(target=work) for _ in range(THREADS)]

@@ -101,8 +101,8 @@ class ChoraleCrew:
         return self.askers.begun()
 
     def duplicate(self, chance: random.Random) -> None:
-        found: Any = self.redis.zrandmember(WAKEUPS)
-        entry = self.pipeline.resources.ledger.load(found.decode()) if found else None
+        request_id: Any = self.redis.zrandmember(WAKEUPS)
+        entry = self.pipeline.resources.ledger.load(request_id.decode()) if request_id else None
         if entry is None:
             return
         fanout = self.pipeline.app.fanout
@@ -177,7 +177,7 @@ def chorale(seed: int, requests: int) -> Iterator[ChoraleCrew]:
         # Answers of another generation than the plan's would not be cached.
         pipeline.resources.generations.publish(questions.NAMESPACE, store.generation(questions.NAMESPACE))
         askers = Askers("chorale", server.url, seed, requests, folder)
-        yield from _asked(ChoraleCrew(pipeline, askers), askers)
+        yield from _with_askers(ChoraleCrew(pipeline, askers), askers)
 
 
 @contextmanager
@@ -190,14 +190,14 @@ def plain(seed: int, requests: int, *, acks_late: bool) -> Iterator[PlainCrew]:
         for name in (*questions.BRANCHES, plain_chord.FUSION):
             crew.start(name)
         try:
-            yield from _asked(crew, askers)
+            yield from _with_askers(crew, askers)
         finally:
             for process in crew.workers.values():
                 process.kill()
                 process.wait()
 
 
-def _asked(crew: Any, askers: Askers) -> Iterator[Any]:
+def _with_askers(crew: Any, askers: Askers) -> Iterator[Any]:
     askers.start_all()
     try:
         yield crew

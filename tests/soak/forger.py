@@ -22,10 +22,10 @@ from redis.exceptions import RedisError
 from models.branch_result import BranchResult
 from models.hits import Hit, Ranking
 from tests.faults.test_bad_messages import body, message
-from tests.soak.questions import BRANCHES, NAMESPACE, OF_ALL, PREFIX, shared_question
+from tests.soak.questions import BRANCHES, COMMON_OPTIONS, NAMESPACE, PREFIX, shared_question
 
 REQUESTS_A_FORGERY = 5
-OPTIONS: Any = {**OF_ALL, "timeout_s": 1.5, "cache": "refresh"}
+OPTIONS: Any = {**COMMON_OPTIONS, "timeout_s": 1.5, "cache": "refresh"}
 GARBAGE = (b"", b"soon", b"-1", b"0", b"1.5", b"{}", b"null", b"\xff", b"9" * 400)
 FIELDS = (
     *(
@@ -90,7 +90,7 @@ class Forger:
             trip.zadd(WAKEUPS, {request_id: 0})
             trip.execute()
 
-    def _asked(self) -> str | None:
+    def _planned_request(self) -> str | None:
         """A request of the forger's own, to a question that others ask too, and planned; None if it has ended."""
         request_id = self._client.send(shared_question(self._chance), request_id=_new_id(), **OPTIONS)
         for _ in range(100):
@@ -101,7 +101,7 @@ class Forger:
 
     def _change(self, make: Callable[[Mapping[bytes, bytes]], Mapping[Any, Any]]) -> bool:
         """Changes fields of a request of the forger's own; returns whether the request was in flight."""
-        request_id = self._asked()
+        request_id = self._planned_request()
         entry: Any = self._redis.hgetall(entry_key(request_id)) if request_id else None
         if not request_id or b"plan" not in entry:
             return False
@@ -131,8 +131,8 @@ class Forger:
         for name in BRANCHES:
             wire = BranchResult(name, "ok", rankings=rankings, generation=generation).to_wire()
             self._write(request.request_id, {f"result:{name}": wire, f"status:{name}": "ok"})
-        asked = message(body({"request_id": request.request_id}), {"task": TASK_RETRIEVE, "id": _new_id()})
-        self._redis.lpush(QUEUE_RETRIEVE, asked)
+        sent = message(body({"request_id": request.request_id}), {"task": TASK_RETRIEVE, "id": _new_id()})
+        self._redis.lpush(QUEUE_RETRIEVE, sent)
         return True
 
     def _plan(self) -> bool:

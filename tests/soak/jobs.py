@@ -71,10 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tests.soak.jobs", description=__doc__)
     parser.add_argument("--lines", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args(arguments)
-    found = killed_job(given.lines, given.seed)
-    print(json.dumps(found), flush=True)
-    return 1 if found["complaint"] else 0
+    options = parser.parse_args(arguments)
+    outcome = killed_job(options.lines, options.seed)
+    print(json.dumps(outcome), flush=True)
+    return 1 if outcome["complaint"] else 0
 
 
 if __name__ == "__main__":

@@ -46,9 +46,9 @@ def search(branch: str, texts: Sequence[str]) -> list[Sequence[str]]:
 def fuse(rankings: Sequence[Sequence[Sequence[str]]]) -> list[list[str]]:
     """Returns the documents of each question; those that more branches found come first."""
     fused = []
-    for of_question in zip(*rankings, strict=True):
-        found = [name for hits in of_question for name in hits]
-        fused.append(sorted(set(found), key=lambda name: (-found.count(name), name)))
+    for question_rankings in zip(*rankings, strict=True):
+        names = [name for hits in question_rankings for name in hits]
+        fused.append(sorted(set(names), key=lambda name: (-names.count(name), name)))
     return fused
 
 
@@ -88,10 +88,10 @@ def publish(app: Celery, request_id: str, texts: Sequence[str]) -> Any:
 def asking(redis_url: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     app = make_app(redis_url)
 
-    def ask(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def ask(fields: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
-            result = publish(app, given["request_id"], given["questions"])
-            return {"status": "complete", "hits": result.get(timeout=given["timeout_s"])}
+            result = publish(app, fields["request_id"], fields["questions"])
+            return {"status": "complete", "hits": result.get(timeout=fields["timeout_s"])}
         except NotInTime:
             return {"status": "not in time"}
         except Exception as error:  # whatever a caller gets to see

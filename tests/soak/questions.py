@@ -28,7 +28,7 @@ store = "local"
 )
 
 NAMESPACE = "soak"
-OF_ALL = {"namespace": NAMESPACE, "top_k": 10, "include": ["ids", "explanation"]}
+COMMON_OPTIONS = {"namespace": NAMESPACE, "top_k": 10, "include": ["ids", "explanation"]}
 """Options of all requests; with others, equal questions would not share an answer."""
 PREFIX = "soak-"
 TIMEOUTS_S = (0.4, 0.8, 1.5, 3.0)
@@ -71,7 +71,7 @@ def options(seed: int, number: int) -> dict[str, Any]:
     return {
         "questions": texts,
         "request_id": f"{PREFIX}{seed}-{number}",
-        **OF_ALL,
+        **COMMON_OPTIONS,
         "cache": "use" if shared else "bypass",
         "timeout_s": chance.choice(TIMEOUTS_S),
         "on_missing": chance.choices(("degrade", "fail", "empty"), (85, 10, 5))[0],

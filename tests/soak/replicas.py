@@ -77,13 +77,13 @@ def soak_replicas(requests: int, seed: int = 1, *, timeout_s: float = TIMEOUT_S)
         begun_s = time.monotonic()
         with reviving(running), ThreadPoolExecutor(IN_FLIGHT) as pool:
             victims = _victims(seed)
-            asked = 0
-            while asked < requests:
-                some = min(REQUESTS_A_KILL, requests - asked)
+            sent = 0
+            while sent < requests:
+                some = min(REQUESTS_A_KILL, requests - sent)
                 if (victim := next(victims)) == "replica":
                     until(lambda: len(_ready_replicas(running)) == len(REPLICAS), 60)
-                doing = [pool.submit(ask, number) for number in range(asked, asked + some)]
-                asked += some
+                doing = [pool.submit(ask, number) for number in range(sent, sent + some)]
+                sent += some
                 doing[0].result()
                 _kill(running, server, victim, ends)
                 for one in doing:
@@ -121,5 +121,5 @@ def _ready_replicas(running: RunningPipeline) -> list[str]:
 
 
 if __name__ == "__main__":
-    found = soak_replicas(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)
-    print(found, f"{found.failed:.1%} failed", sep="\n")
+    ends = soak_replicas(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)
+    print(ends, f"{ends.failed:.1%} failed", sep="\n")

@@ -19,7 +19,7 @@ from tests.soak.adversary import Adversary
 from tests.soak.crew import chorale, plain, wait_until
 from tests.soak.forger import Forger
 from tests.soak.questions import TIMEOUTS_S
-from tests.soak.tally import Tally, of_chorale, of_plain_chord
+from tests.soak.tally import Tally, judge_chorale, judge_plain_chord
 from tests.support.pipelines import failpoints
 
 STRIKES_PER_10_000 = 20
@@ -66,11 +66,11 @@ def soak(requests: int, seed: int) -> Soak:
             forger.stop()
         settled = wait_until(lambda: _is_settled(crew.redis), SETTLING_S)
         engine = open_database(f"sqlite:///{crew.database}")
-        tally = of_chorale(crew.askers.events(), crew.redis, engine, seed)
+        tally = judge_chorale(crew.askers.events(), crew.redis, engine, seed)
         engine.dispose()
-        strikes = dict.fromkeys(failpoints.PLACES, 0) | failpoints.taken(crew.redis)
+        strikes = dict.fromkeys(failpoints.PLACES, 0) | failpoints.fault_counts(crew.redis)
         complaints = [f"{what}: {count}" for what, count in tally.zeros.items() if count]
-        complaints += [*tally.wrong_joins[:5], *tally.told_otherwise[:5], *tally.not_ended[:5]]
+        complaints += [*tally.wrong_joins[:5], *tally.contradicted[:5], *tally.not_ended[:5]]
         least = math.ceil(STRIKES_PER_10_000 * requests / 10_000)
         complaints += [
             f"{place}: {count} faults, fewer than {least}"
@@ -92,8 +92,8 @@ def soak_of_plain_chord(requests: int, seed: int, *, acks_late: bool) -> Soak:
         adversary, seconds, _ = _fight(crew, requests, seed, plain_chord.PLACES)
         # Messages that are delivered again get time to end their requests.
         time.sleep(plain_chord.VISIBLE_AGAIN_S * 2 + max(TIMEOUTS_S))
-        tally = of_plain_chord(crew.askers.events(), crew.redis, seed)
-        strikes = dict.fromkeys(plain_chord.PLACES, 0) | failpoints.taken(crew.redis)
+        tally = judge_plain_chord(crew.askers.events(), crew.redis, seed)
+        strikes = dict.fromkeys(plain_chord.PLACES, 0) | failpoints.fault_counts(crew.redis)
         return Soak(
             f"plain chord{', acks_late' * acks_late}", tally, strikes, dict(adversary.struck), seconds, []
         )

@@ -31,9 +31,9 @@ class Tally:
     """One sentence for each wrong join."""
     rows_missing: list[str] = field(default_factory=list)
     rows_double: list[str] = field(default_factory=list)
-    told_otherwise: list[str] = field(default_factory=list)
+    contradicted: list[str] = field(default_factory=list)
     """Requests whose waiting caller got another answer than the audit has."""
-    keys_left: dict[str, int] = field(default_factory=dict)
+    remaining_keys: dict[str, int] = field(default_factory=dict)
     overruns_ms: list[int] = field(default_factory=list)
     """For every ended request its end less its deadline, by the Redis clock."""
 
@@ -50,12 +50,12 @@ class Tally:
             "wrong joins": len(self.wrong_joins),
             "audit rows missing": len(self.rows_missing),
             "audit rows double": len(self.rows_double),
-            "callers told otherwise": len(self.told_otherwise),
-            "keys left": sum(self.keys_left.values()),
+            "callers told otherwise": len(self.contradicted),
+            "keys left": sum(self.remaining_keys.values()),
         }
 
 
-def of_chorale(events: Iterable[Mapping[str, Any]], redis: Redis, engine: Engine, seed: int) -> Tally:
+def judge_chorale(events: Iterable[Mapping[str, Any]], redis: Redis, engine: Engine, seed: int) -> Tally:
     """Judges by the audit, by the callers' answers, and by the keys left in Redis."""
     by_id = [(f"{PREFIX}{seed}-{event['number']}", event) for event in events]
     begun = {request_id for request_id, event in by_id if event["event"] == "begun"}
@@ -65,8 +65,10 @@ def of_chorale(events: Iterable[Mapping[str, Any]], redis: Redis, engine: Engine
     for request_id in sorted(begun):
         _judge(tally, request_id, rows.get(request_id, []), hits, answered.get(request_id), redis)
     patterns = (ENTRY + "*", COALESCING + "*")
-    tally.keys_left = {pattern: sum(1 for _ in redis.scan_iter(pattern, count=1_000)) for pattern in patterns}
-    tally.keys_left |= {WAKEUPS: redis.zcard(WAKEUPS), OUTBOX: redis.xlen(OUTBOX)}
+    tally.remaining_keys = {
+        pattern: sum(1 for _ in redis.scan_iter(pattern, count=1_000)) for pattern in patterns
+    }
+    tally.remaining_keys |= {WAKEUPS: redis.zcard(WAKEUPS), OUTBOX: redis.xlen(OUTBOX)}
     return tally
 
 
@@ -119,12 +121,12 @@ def _judge(
         one["where"].removeprefix("search.") for one in row.degraded if one["where"].startswith("search.")
     }
     for question in questions:
-        found = hits[request_id, row.accepted_at_ms, question.position]
+        question_hits = hits[request_id, row.accepted_at_ms, question.position]
         judged = Question(
             question.text or "",
             question.status,
-            [hit.document_id for hit in found],
-            {hit.document_id: frozenset(hit.explanation["branches"]) for hit in found},
+            [hit.document_id for hit in question_hits],
+            {hit.document_id: frozenset(hit.explanation["branches"]) for hit in question_hits},
         )
         complaint = wrong(
             judged,
@@ -134,26 +136,26 @@ def _judge(
         if complaint:
             tally.wrong_joins.append(f"{request_id}: {complaint}")
     if result is not None and from_json(result)["result"]["status"] != row.status:
-        tally.told_otherwise.append(request_id)
+        tally.contradicted.append(request_id)
     if answered is not None and answered["status"] != "unavailable":
-        told = [
+        stored_ids = [
             [hit.document_id for hit in hits[request_id, row.accepted_at_ms, question.position]]
             for question in questions
         ]
-        if (answered["status"], answered.get("hits", [])) != (row.status, told):
-            tally.told_otherwise.append(request_id)
+        if (answered["status"], answered.get("hits", [])) != (row.status, stored_ids):
+            tally.contradicted.append(request_id)
 
 
-def of_plain_chord(events: Iterable[Mapping[str, Any]], redis: Redis, seed: int) -> Tally:
+def judge_plain_chord(events: Iterable[Mapping[str, Any]], redis: Redis, seed: int) -> Tally:
     """Judges by the callers' answers, and by the results that came too late for them."""
     listed = list(events)
     begun = {event["number"] for event in listed if event["event"] == "begun"}
     tally = Tally(requests=len(begun))
-    told = {event["number"]: event["status"] for event in listed if event["event"] == "answered"}
+    statuses = {event["number"]: event["status"] for event in listed if event["event"] == "answered"}
     for number in sorted(begun):
         request_id = f"{PREFIX}{seed}-{number}"
         result: Any = redis.get(RESULT + request_id)
-        status = told.get(number, "caller killed")
+        status = statuses.get(number, "caller killed")
         if result is None:
             tally.not_ended.append(request_id)
             tally.statuses["never ended"] += 1
@@ -162,5 +164,5 @@ def of_plain_chord(events: Iterable[Mapping[str, Any]], redis: Redis, seed: int)
         state = from_json(result)["status"]
         is_complete = state == "SUCCESS" and status == "complete"
         tally.statuses["complete" if is_complete else f"{status}, then {state}"] += 1
-    tally.keys_left = {"all": sum(1 for _ in redis.scan_iter("*", count=1_000))}
+    tally.remaining_keys = {"all": sum(1 for _ in redis.scan_iter("*", count=1_000))}
     return tally

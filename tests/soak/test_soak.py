@@ -12,13 +12,13 @@ from tests.soak.soak import soak
 @pytest.mark.limit_s(600)
 @pytest.mark.parametrize("requests", [300, pytest.param(1_000, marks=pytest.mark.long)])
 def test_requests_under_attack_each_end_once_and_correctly(requests: int) -> None:
-    found = soak(requests, seed=1)
+    outcome = soak(requests, seed=1)
 
-    assert found.complaints == []
-    assert found.tally.ended == found.tally.requests
-    assert found.tally.requests > 0.95 * requests, "only who was killed before asking is not counted"
-    assert found.tally.statuses["complete"] > 0
-    assert found.tally.statuses["degraded"] > 0
+    assert outcome.complaints == []
+    assert outcome.tally.ended == outcome.tally.requests
+    assert outcome.tally.requests > 0.95 * requests, "only who was killed before asking is not counted"
+    assert outcome.tally.statuses["complete"] > 0
+    assert outcome.tally.statuses["degraded"] > 0
 
 
 def test_replicas_that_are_killed_in_turn_leave_at_most_one_request_in_fifty_without_an_answer() -> None:

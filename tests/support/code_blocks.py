@@ -31,9 +31,9 @@ class CodeBlock:
 def code_blocks(language: str | None = None) -> list[CodeBlock]:
     """Returns the blocks of one language, or all blocks."""
     return [
-        CodeBlock(str(page.relative_to(ROOT)), text.count("\n", 0, found.start()) + 1, *found.groups())
+        CodeBlock(str(page.relative_to(ROOT)), text.count("\n", 0, block.start()) + 1, *block.groups())
         for page in PAGES
         for text in [page.read_text(encoding="utf-8")]
-        for found in _BLOCK.finditer(text)
-        if language in (None, found[1])
+        for block in _BLOCK.finditer(text)
+        if language in (None, block[1])
     ]

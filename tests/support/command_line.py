@@ -29,20 +29,20 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def parse(words: Sequence[str]) -> None:
     """Has `chorale` parse these words without running the command; raises click.UsageError for a wrong one."""
     command: Any = typer.main.get_command(app)
-    context, left = None, list(words)
+    context, remaining = None, list(words)
     while isinstance(command, typer.core.TyperGroup):
-        context = command.make_context("chorale", left, parent=context)
-        _, command, left = command.resolve_command(context, [*context._protected_args, *context.args])
-    command.make_context("chorale", left, parent=context)
+        context = command.make_context("chorale", remaining, parent=context)
+        _, command, remaining = command.resolve_command(context, [*context._protected_args, *context.args])
+    command.make_context("chorale", remaining, parent=context)
 
 
 def in_process(*arguments: str, stdin: str = "", **environment: str) -> Called:
     """Call `chorale` in this process; restores environment, streams, signal handlers, umask and logs afterwards."""
-    given = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
+    input_ = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with _everything_restored():
         os.environ.update(_environment(environment))
-        sys.argv, sys.stdin, sys.stdout, sys.stderr = ["chorale", *arguments], given, out, err
+        sys.argv, sys.stdin, sys.stdout, sys.stderr = ["chorale", *arguments], input_, out, err
         try:
             run()
             code = 0
@@ -67,8 +67,8 @@ def command(*arguments: str, **environment: str) -> dict[str, Any]:
     }
 
 
-def _environment(given: dict[str, str]) -> dict[str, str]:
-    return {"TERM": "dumb", "COLUMNS": "100", **given}
+def _environment(variables: dict[str, str]) -> dict[str, str]:
+    return {"TERM": "dumb", "COLUMNS": "100", **variables}
 
 
 @contextmanager

@@ -22,16 +22,16 @@ def lines(count: int, *, first: int = 1, refused: Sequence[int] = ()) -> list[Li
 
 
 def submitted(
-    store: Jobs, job_id: str, segments: Sequence[Sequence[Line]], *, now_ms: int = 1, **given: Any
+    store: Jobs, job_id: str, segments: Sequence[Sequence[Line]], *, now_ms: int = 1, **fields: Any
 ) -> str:
     """A job in the state `queued` with these segments; returns its id."""
-    store.create(NewJob(job_id, "default", **given), now_ms=now_ms)
+    store.create(NewJob(job_id, "default", **fields), now_ms=now_ms)
     store.add(job_id, dict(enumerate(segments)), now_ms=now_ms)
     store.begin(job_id, segments=len(segments), now_ms=now_ms)
     return job_id
 
 
-def taken(store: Jobs, job_id: str, *, now_ms: int = 10) -> Segment:
+def next_segment(store: Jobs, job_id: str, *, now_ms: int = 10) -> Segment:
     """The job's next segment, as a worker has it."""
     sent = store.send(job_id, now_ms=now_ms, lease_ms=LEASE_MS)
     assert sent is not None, "no segment waits"
@@ -40,7 +40,7 @@ def taken(store: Jobs, job_id: str, *, now_ms: int = 10) -> Segment:
     return segment
 
 
-def result(status: str = "complete", **given: Any) -> dict[str, Any]:
+def result(status: str = "complete", **fields: Any) -> dict[str, Any]:
     """The result of a line as a worker writes it; its only hit is `d1`."""
     return {
         "status": status,
@@ -52,7 +52,7 @@ def result(status: str = "complete", **given: Any) -> dict[str, Any]:
         "warnings": [],
         "error": "no branch answered" if status == "failed" else None,
         "deduplicated": False,
-        **given,
+        **fields,
     }
 
 

@@ -20,5 +20,5 @@ def printed(program: str, timeout_s: float = 60, /, **environment: str) -> list[
 
 def imported(program: str, names: str, **environment: str) -> list[str]:
     """Which modules of these names are imported when the program has run."""
-    look = f"import sys; print('imported', *{set(names.split())!r} & sys.modules.keys())"
-    return printed(f"{program}\n{look}", **environment)[-1].split()[1:]
+    report = f"import sys; print('imported', *{set(names.split())!r} & sys.modules.keys())"
+    return printed(f"{program}\n{report}", **environment)[-1].split()[1:]

@@ -28,8 +28,8 @@ def file(name: str, content: bytes | str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_bytes(raw)
 
 
-def rows(name: str, *given: Mapping[str, Any]) -> Callable[[Path], object]:
-    return file(name, "".join(f"{json.dumps(row)}\n" for row in given))
+def rows(name: str, *records: Mapping[str, Any]) -> Callable[[Path], object]:
+    return file(name, "".join(f"{json.dumps(row)}\n" for row in records))
 
 
 def too_large(folder: Path) -> None:

@@ -18,7 +18,7 @@ from tests.support.waiting import until
 
 _CHORALE = f"env PYTHONPATH={ROOT}:{ROOT}/client {sys.executable} -m cli"
 _NAMED = re.compile(r"# (\w+\.py)\n")
-_OF_A_CLONE = re.compile(r"^(?:make|git) .*$", re.MULTILINE)
+_CLONE_COMMAND = re.compile(r"^(?:make|git) .*$", re.MULTILINE)
 
 
 def blocks_of(page: str, *, after: str = "", before: str = "") -> list[CodeBlock]:
@@ -46,7 +46,7 @@ class Desk:
         return cls(folder)
 
     @property
-    def kept(self) -> Path:
+    def data_folder(self) -> Path:
         return self.folder / ".local" / "share" / "chorale"
 
     @property
@@ -130,7 +130,7 @@ class FirstTerminal:
 def _shell(block: CodeBlock) -> str:
     """The block without the lines that install or need a repository; the Makefile has their targets."""
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    for line in _OF_A_CLONE.findall(block.code):
+    for line in _CLONE_COMMAND.findall(block.code):
         words = line.partition("#")[0].split()
         assert words[0] == "git" or set(words[1:]) <= targets, line
-    return f"echo '[{block}]'\n{_OF_A_CLONE.sub('', block.code)}"
+    return f"echo '[{block}]'\n{_CLONE_COMMAND.sub('', block.code)}"

@@ -25,11 +25,11 @@ _NOT_SOURCES = shutil.ignore_patterns(
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
     """Returns the output of a command that cannot import this checkout; the command must succeed."""
-    found = subprocess.run(
+    done = subprocess.run(
         command, cwd=cwd, env=outside(**environment), capture_output=True, text=True, timeout=LIMIT_S
     )
-    assert found.returncode == 0, found.stdout + found.stderr
-    return found.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def outside(**environment: str) -> dict[str, str]:
@@ -56,15 +56,15 @@ def declared(wheel: Path) -> list[str]:
     return [line for line in PathDistribution(metadata).requires or () if applies(line)]
 
 
-def needed(lines: Iterable[str], found: set[str]) -> set[str]:
-    """Returns `found` with the packages of these requirements, and the packages that those need on this machine."""
+def needed(lines: Iterable[str], packages: set[str]) -> set[str]:
+    """Returns `packages` with those of these requirements, and the packages that those need on this machine."""
     for requirement in map(Requirement, lines):
         package = canonicalize_name(requirement.name)
-        if package in found and not requirement.extras:
+        if package in packages and not requirement.extras:
             continue
-        found.add(package)
-        needed([line for line in requires(package) or () if applies(line, requirement.extras)], found)
-    return found
+        packages.add(package)
+        needed([line for line in requires(package) or () if applies(line, requirement.extras)], packages)
+    return packages
 
 
 def environment(folder: Path, wheels: Iterable[Path], packages: Iterable[str]) -> Path:
@@ -86,8 +86,8 @@ def environment(folder: Path, wheels: Iterable[Path], packages: Iterable[str]) -
 
 def interpreter(version: str) -> Path | None:
     """An interpreter of this version on this machine."""
-    found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    return found[-1] if found else Path(path) if (path := shutil.which(f"python{version}")) else None
+    paths = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    return paths[-1] if paths else Path(path) if (path := shutil.which(f"python{version}")) else None
 
 
 def installed(folder: Path, *requirements: str | Path, python: str) -> Path:
@@ -98,8 +98,8 @@ def installed(folder: Path, *requirements: str | Path, python: str) -> Path:
     uv = Path(sys.executable).with_name("uv")
     # A download takes what the limit of the test leaves it.
     options: Any = {"env": outside(UV_PYTHON_DOWNLOADS="never"), "capture_output": True, "text": True}
-    found = subprocess.run((uv, "python", "find", python), **options).stdout.strip() or sys.executable
-    run(uv, "venv", "--quiet", "--python", found, folder, cwd=folder.parent)
+    program = subprocess.run((uv, "python", "find", python), **options).stdout.strip() or sys.executable
+    run(uv, "venv", "--quiet", "--python", program, folder, cwd=folder.parent)
     install = (uv, "pip", "install", "--quiet", "--python", folder / "bin" / "python", *requirements)
     done = subprocess.run(install, **options)
     if "Failed to fetch" in done.stderr or "error sending request" in done.stderr:

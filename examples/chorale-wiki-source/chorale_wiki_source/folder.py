@@ -28,12 +28,12 @@ class WikiFolder:
             if search.filters
             else [page for page in self._pages() if page.document_id not in search.exclude_ids]
         )
-        found = []
+        rankings = []
         for text in texts:
-            wanted = _words(text)
-            scored = ((len(wanted & _words(f"{page.title} {page.text}")), page) for page in pages)
-            found.append(_ranking([(score, page) for score, page in scored if score], search.depth))
-        return found
+            question_words = _words(text)
+            scored = ((len(question_words & _words(f"{page.title} {page.text}")), page) for page in pages)
+            rankings.append(_ranking([(score, page) for score, page in scored if score], search.depth))
+        return rankings
 
     def titled(self, text: str, *, depth: int) -> Ranking:
         pages = [page for page in self._pages() if page.title.casefold() in text.casefold()]
@@ -50,11 +50,11 @@ class WikiFolder:
     def texts(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
     ) -> dict[str, PassageText]:
-        wanted = set(passage_ids)
-        return {page.passage_id: page for page in self._pages() if page.passage_id in wanted}
+        requested_ids = set(passage_ids)
+        return {page.passage_id: page for page in self._pages() if page.passage_id in requested_ids}
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> None:
-        """Unknown: files change without a word, so answers with this branch are not kept."""
+        """Unknown: files change without a word, so answers with this branch are not cached."""
 
     def warm(self, namespace: str | None = None) -> None:
         return

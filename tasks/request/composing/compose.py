@@ -46,17 +46,17 @@ def compose(resources: Resources, answers: BranchAnswers, ending: Ending) -> Pag
     A passage without a text has gone from its store since it was found.  The pages are then made again without it, so that
     the next hit takes the place of its hit.
     """
-    there, pages = answers, _fused(resources, answers, ending)
+    current, pages = answers, _fused(resources, answers, ending)
     for refills in range(MOST_REFILLS + 1):
         try:
-            pages = _chosen(resources, there, pages, ending, may_restart=refills < MOST_REFILLS)
+            pages = _chosen(resources, current, pages, ending, may_restart=refills < MOST_REFILLS)
             break
         except _PassagesGone as error:
             lost, gone = error.passage_ids, {*pages.gone, *error.passage_ids}
             request_id = answers.request.request_id
             log.warning("passages gone", request_id=request_id, count=len(lost), passages=sorted(lost)[:10])
-            there = without_passages(answers, gone)
-            pages = replace(_fused(resources, there, ending), gone=gone, scores=pages.scores)
+            current = without_passages(answers, gone)
+            pages = replace(_fused(resources, current, ending), gone=gone, scores=pages.scores)
     kinds = resources.pipeline.kinds.branches
     pages = replace(pages, fused=without_contradictions(answers, pages.fused))
     if answers.request.boosts is None:  # a caller's own table is no fault of the declaration
@@ -96,9 +96,9 @@ class _PassagesGone(Exception):
 def _chosen(
     resources: Resources, answers: BranchAnswers, pages: Pages, ending: Ending, *, may_restart: bool
 ) -> Pages:
-    """The hits of the pages that are shown, with their texts.  Raises _PassagesGone if `may_restart`."""
+    """The hits of the returned pages, with their texts.  Raises _PassagesGone if `may_restart`."""
     request, plan = answers.request, answers.plan
-    read = partial(_read_shown, resources, answers, may_restart=may_restart)
+    read = partial(_with_texts, resources, answers, may_restart=may_restart)
     if plan.rerank is not None and ending.policy.has_models:
         candidates = readable_candidates(resources, answers, pages, ending)
         pages, why = read(pages, ending.deadline(), candidates)
@@ -141,7 +141,7 @@ def _fused(resources: Resources, answers: BranchAnswers, ending: Ending) -> Page
     return Pages(fused, known=known, scores=scores).after(None, backfill.why).after(None, pins.why)
 
 
-def _read_shown(
+def _with_texts(
     resources: Resources,
     answers: BranchAnswers,
     pages: Pages,
@@ -150,14 +150,14 @@ def _read_shown(
     *,
     may_restart: bool,
 ) -> tuple[Pages, Degradation | None]:
-    """The pages with the texts of the hits that may be shown, and of the candidates of a reranker; and why some are missing."""
+    """The pages with the texts of the hits that may be returned, and of the candidates of a reranker; and why some are missing."""
     request = answers.request
-    shows_texts = request.context_tokens is not None or not set(request.include) <= {"ids", "explanation"}
-    if not shows_texts and not candidates:
+    needs_texts = request.context_tokens is not None or not set(request.include) <= {"ids", "explanation"}
+    if not needs_texts and not candidates:
         return pages, None
     depth = request.offset + request.top_k if answers.plan.rerank else None
-    shown = [hit for page in pages.fused.values() for hit in page.hits[:depth]] if shows_texts else []
-    wanted = [*shown, *(hit for _, hit in candidates)]
+    visible = [hit for page in pages.fused.values() for hit in page.hits[:depth]] if needs_texts else []
+    wanted = [*visible, *(hit for _, hit in candidates)]
     pages, gone, why = read_texts(resources, answers.plan, pages, wanted, deadline)
     if gone and may_restart:
         raise _PassagesGone(gone)
@@ -168,7 +168,7 @@ def _read_shown(
         }
         pages = replace(pages, gone={*pages.gone, *gone}, fused=fused)
     # Contexts read further texts, from which no snippet is made.
-    texts = pages.known if shows_texts and (pages.known or why is None) else None
+    texts = pages.known if needs_texts and (pages.known or why is None) else None
     return replace(pages, texts=texts), why
 
 

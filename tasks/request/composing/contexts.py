@@ -160,7 +160,7 @@ def _packed(
     except Exception as error:  # a tokenizer may raise anything
         failure = failure_of(error, "no context", request_id=request.request_id)
         why = Degradation(Stage.CONTEXT, failure.reason, failure.detail[:500])
-    taken = sum(len(cited.passage_ids) for context in contexts.values() for cited in context.citations)
-    n_in = taken + sum(context.left_out for context in contexts.values())
-    note = stage_note(Stage.CONTEXT, begun_s, n_in, taken, why, has_part=bool(contexts))
+    n_packed = sum(len(cited.passage_ids) for context in contexts.values() for cited in context.citations)
+    n_in = n_packed + sum(context.left_out for context in contexts.values())
+    note = stage_note(Stage.CONTEXT, begun_s, n_in, n_packed, why, has_part=bool(contexts))
     return pages.after(note, why, contexts=contexts)

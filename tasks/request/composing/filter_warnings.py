@@ -14,7 +14,7 @@ from models.documents import PassageText
 from search.filter_meanings import requested_filters, type_warnings
 from search.filters import composed, unknown_field_warning
 
-_SHOWN_CHARS = 200
+_MAX_CHARS = 200
 
 
 def filter_warnings(
@@ -23,7 +23,7 @@ def filter_warnings(
     pages: Iterable[FusedQuestion],
     texts: Mapping[str, PassageText],
 ) -> tuple[str, ...]:
-    """Needs no further search: types are those of the shown hits, whose `texts` are by passage id."""
+    """Needs no further search: types are those of the returned hits, whose `texts` are by passage id."""
     if not answers.request.filters:
         return ()
     filters = requested_filters(answers.request)
@@ -55,7 +55,7 @@ def _unmet(
 ) -> tuple[str, ...]:
     """A branch that compares vectors, or lists documents, finds something wherever some document meets the filters.
 
-    A key may find only what it may see, and exclusions narrow it too: nothing is filters_left of other documents.
+    A key may find only what it may see, and exclusions narrow it too: the warning says nothing of other documents.
     """
     answered = [
         (branch, branch_result.rankings)
@@ -71,13 +71,11 @@ def _unmet(
         not filters
         or not lists_every_document
         or any(
-            ranking.hits or ranking.warnings
-            for _, rankings_of_branch in answered
-            for ranking in rankings_of_branch
+            ranking.hits or ranking.warnings for _, branch_rankings in answered for ranking in branch_rankings
         )
     ):
         return ()
     condition = to_json(filters).decode()
-    condition = condition if len(condition) <= _SHOWN_CHARS else f"{condition[:_SHOWN_CHARS]}…"
-    fields = ", ".join(map(repr, filters))[:_SHOWN_CHARS]
+    condition = condition if len(condition) <= _MAX_CHARS else f"{condition[:_MAX_CHARS]}…"
+    fields = ", ".join(map(repr, filters))[:_MAX_CHARS]
     return (f"filter {fields}: no document that may be found meets {condition}",)

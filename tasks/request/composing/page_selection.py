@@ -46,8 +46,8 @@ def choose_pages(resources: Resources, answers: BranchAnswers, pages: Pages, dea
     pages = replace(pages, fused={index: page_of(page, request, plan) for index, page in pages.fused.items()})
     if request.autocut is None:
         return pages
-    kept, cut = len(pages.hits), sum(page.removed["autocut"] for page in pages.fused.values())
-    return pages.after(StageNote(Stage.AUTOCUT, StageStatus.OK, 0.0, kept + cut, kept))
+    n_out, cut = len(pages.hits), sum(page.removed["autocut"] for page in pages.fused.values())
+    return pages.after(StageNote(Stage.AUTOCUT, StageStatus.OK, 0.0, n_out + cut, n_out))
 
 
 def _grouped(pages: Pages, grouping: Grouping) -> Pages:

@@ -16,7 +16,7 @@ from models.branch_result import Degradation, StageNote
 from models.errors import NotConfigured, StoreTimeout
 from models.hits import Hit
 from search.deadline import Deadline
-from search.filter_meanings import meant_filters
+from search.filter_meanings import expanded_filters
 from search.protocol import Lists, Search
 from tasks.request.composing.ending import failure_of
 from tasks.wiring.resources import Resources
@@ -76,8 +76,8 @@ def _listed(
     return PinLookup()
 
 
-def _documents(store: Lists, request: Request, ids: Sequence[str], remaining_s: float) -> dict[str, Hit]:
-    search = Search(len(ids), meant_filters(request), request.exclude_ids, remaining_s, only_ids=ids)
+def _documents(store: Lists, request: Request, ids: Sequence[str], timeout_s: float) -> dict[str, Hit]:
+    search = Search(len(ids), expanded_filters(request), request.exclude_ids, timeout_s, only_ids=ids)
     ranking = store.list_documents(request.namespace, search, order_by="published_at", descending=True)
     wanted = set(ids)  # a store of another package may know no `only_ids`
     return {hit.document_id: hit for hit in ranking.hits if hit.document_id in wanted}

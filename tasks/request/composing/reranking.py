@@ -34,7 +34,7 @@ AFTERWARDS_S = 0.03
 reserve is over, the sweeper takes the request."""
 
 
-def time_for_it_s(request: Request, plan: Plan, remaining_ms: float, spent_s: float) -> float:
+def rerank_time_s(request: Request, plan: Plan, remaining_ms: float, spent_s: float) -> float:
     """Seconds that a rerank may take, `spent_s` after the join: its budget, or less where the end needs the time."""
     budget_s = plan.rerank.budget_ms / 1000 if plan.rerank is not None else 0.0
     remaining_ms = min(remaining_ms - plan.finish_reserve_ms, plan.fusion_reserve_ms)
@@ -43,7 +43,7 @@ def time_for_it_s(request: Request, plan: Plan, remaining_ms: float, spent_s: fl
 
 
 def _limit_s(answers: BranchAnswers, ending: Ending) -> float:
-    return time_for_it_s(answers.request, answers.plan, ending.remaining_ms, ending.spent_s)
+    return rerank_time_s(answers.request, answers.plan, ending.remaining_ms, ending.spent_s)
 
 
 def readable_candidates(
@@ -131,14 +131,14 @@ def _scored(
         if logit is not None:
             logits.setdefault(index, {})[hit.passage_id] = logit
     reached, n_candidates = sum(map(len, logits.values())), _n_candidates(pages, rerank)
-    of_them = f"{reached} of {scores.chosen} in {limit_s * 1000:.0f} ms"
+    extent = f"{reached} of {scores.chosen} in {limit_s * 1000:.0f} ms"
     why = None
     if not scores.has_begun:
         why = _why(Reason.NOT_STARTED, "the model was still at work for an earlier request")
     elif not reached:
-        why = _why(Reason.TIMEOUT, of_them)
+        why = _why(Reason.TIMEOUT, extent)
     elif reached < scores.chosen:
-        why = _why(Reason.BUDGET, of_them)
+        why = _why(Reason.BUDGET, extent)
     elif scores.chosen < len(pairs) or len(readable) < n_candidates:
         why = _why(Reason.ADAPTIVE, f"{scores.chosen} of {n_candidates} fit the time")
     planned = answers.plan.models.get("reranker", reranker.fingerprint)

@@ -91,11 +91,11 @@ def _by_call(gaps: Sequence[_Gap]) -> list[list[_Gap]]:
     return list(groups.values())
 
 
-def _score(resources: Resources, namespace: str, alike: Sequence[_Gap], remaining_s: float) -> None:
-    store = resources.serving(alike[0].branch.store, namespace, remaining_s)
+def _score(resources: Resources, namespace: str, alike: Sequence[_Gap], timeout_s: float) -> None:
+    store = resources.serving(alike[0].branch.store, namespace, timeout_s)
     if not alike[0].inputs.texts:
         ids = list(dict.fromkeys(id_ for gap in alike for id_ in gap.passage_ids))
-        vectors = store.vectors(namespace, ids, timeout_s=remaining_s)
+        vectors = store.vectors(namespace, ids, timeout_s=timeout_s)
         for gap in alike:
             gap.scores.update(_cosines(gap, vectors))
     elif isinstance(store, ScoresText):
@@ -104,7 +104,7 @@ def _score(resources: Resources, namespace: str, alike: Sequence[_Gap], remainin
             namespace,
             [text for _, text, _ in texts],
             [gap.passage_ids for gap, _, _ in texts],
-            timeout_s=remaining_s,
+            timeout_s=timeout_s,
         )
         for (gap, _, factor), scores in zip(texts, scored, strict=True):
             for id_ in scores.keys() & gap.passage_ids:

@@ -172,8 +172,8 @@ def _answers(
     ]
     if plan.generation is None or any(generation != plan.generation for generation in searched):
         return {}
-    of_language = list(filter(is_about_language, fields["warnings"]))
-    is_warned = bool(set(fields["warnings"]) - {*plan.warnings, *of_language})
+    language_warnings = list(filter(is_about_language, fields["warnings"]))
+    is_warned = bool(set(fields["warnings"]) - {*plan.warnings, *language_warnings})
     if is_warned or not plan.cacheable:
         return {}
     return {
@@ -181,7 +181,7 @@ def _answers(
             {
                 "generation": plan.generation,
                 "answer": {**questions[index], "text": ""},
-                "warnings": of_language,
+                "warnings": language_warnings,
             }
         )
         for index, key in question_keys(request, plan).items()

@@ -66,11 +66,11 @@ def placed_branches(
         cost_s = longest_step_s(resources, request, plan, searched)
         if cost_s <= resources.settings.costly_s:
             return plan.branches
-        about = {"request_id": request.request_id, "estimated_s": round(cost_s, 2)}
+        context = {"request_id": request.request_id, "estimated_s": round(cost_s, 2)}
         if not is_bulk_served(resources):
-            log.warning("costly without a bulk worker", **about)
+            log.warning("costly without a bulk worker", **context)
             return plan.branches
-        log.info("costly", **about)
+        log.info("costly", **context)
     return tuple(branch.model_copy(update=changes) for branch in plan.branches)
 
 

@@ -165,12 +165,12 @@ def _unsearched(request: Request, branches: Iterable[BranchPlan]) -> tuple[str, 
         rewrites.add(_HYPOTHETICAL)
     unsearched = rewrites.difference(*(_SEARCHED.get(kind, rewrites) for kind in kinds))
     named = ", ".join(sorted(unsearched))
-    left_out = {
+    omissions = {
         f"no branch of this request searches {named}": unsearched,
         f"BM25 searches the first {MAX_TERMS:,} different words of a question": "bm25" in kinds
         and any(len(set(question.text.split())) > MAX_TERMS for question in request.questions),
     }
-    return tuple(f"{Warned.QUESTIONS}: {what}" for what, is_so in left_out.items() if is_so)
+    return tuple(f"{Warned.QUESTIONS}: {what}" for what, is_so in omissions.items() if is_so)
 
 
 def _weights_by_type(
@@ -285,8 +285,8 @@ def built(
     notes: Iterable[StageNote] = (),
 ) -> Plan:
     """The plan of `resolve` with these branches, what the cache has, and the reasons of the branches that are left out."""
-    left_out = [StageNote(why.where, StageStatus.SKIPPED, detail=why.reason) for why in missing.values()]
-    stages = [note.to_wire() for note in (lookup.note, *notes, *left_out)]
+    skipped = [StageNote(why.where, StageStatus.SKIPPED, detail=why.reason) for why in missing.values()]
+    stages = [note.to_wire() for note in (lookup.note, *notes, *skipped)]
     return plan.model_copy(
         update={
             "branches": branches,

@@ -59,10 +59,10 @@ def test_a_search_over_stdio_finds_documents_and_names_the_failed_branch(pipelin
         command=PROGRAM[0], args=PROGRAM[1:], env=environment(pipeline), cwd=str(ROOT)
     )
     arguments = {"query": QUESTION, "branches": ["bm25", "raises"], "top_k": 1}
-    found = asyncio.run(ask(server, "chorale_search", arguments))
-    assert ids(found) == ["repairs"]
-    assert found.structured_content is not None
-    assert found.structured_content["coverage"]["branches"] == {"bm25": "ok", "raises": "error"}
+    result = asyncio.run(ask(server, "chorale_search", arguments))
+    assert ids(result) == ["repairs"]
+    assert result.structured_content is not None
+    assert result.structured_content["coverage"]["branches"] == {"bm25": "ok", "raises": "error"}
 
 
 def test_over_http_on_this_machine_without_keys_and_the_server_stops_although_a_call_is_open(
@@ -133,11 +133,13 @@ async def ask_with_key(
         return await ask(streamable_http_client(url, http_client=http), tool, arguments)
 
 
-@pytest.mark.parametrize("given", [None, "", "Basic abc", "Bearer", "Bearer chorale_a_b", "Bearer \xff"])
+@pytest.mark.parametrize(
+    "authorization", [None, "", "Basic abc", "Bearer", "Bearer chorale_a_b", "Bearer \xff"]
+)
 def test_without_a_key_or_with_a_wrong_one_nothing_is_served(
-    keyed: tuple[str, KeyStore], given: str | None
+    keyed: tuple[str, KeyStore], authorization: str | None
 ) -> None:
-    headers = {} if given is None else {"Authorization": given.encode("latin-1")}
+    headers = {} if authorization is None else {"Authorization": authorization.encode("latin-1")}
     answered = httpx2.post(keyed[0], headers=headers, json={})  # type: ignore[arg-type]
     assert answered.status_code == 401
     assert answered.headers["www-authenticate"] == "Bearer"
@@ -146,12 +148,12 @@ def test_without_a_key_or_with_a_wrong_one_nothing_is_served(
 
 def test_a_key_finds_what_it_may_find(keyed: tuple[str, KeyStore], pipeline: RunningPipeline) -> None:
     arguments = {"query": QUESTION, "branches": ["vector"], "filters": {"year": {"gte": 2000}}}
-    found = asyncio.run(
+    result = asyncio.run(
         ask_with_key(keyed, grant(tenant="acme", filters={"year": 2020}), "chorale_search", arguments)
     )
-    assert ids(found) == ["error"]
-    assert found.structured_content is not None
-    assert found.structured_content["coverage"]["request_id"].startswith("t.acme.")
+    assert ids(result) == ["error"]
+    assert result.structured_content is not None
+    assert result.structured_content["coverage"]["request_id"].startswith("t.acme.")
 
 
 @pytest.mark.parametrize("limits", [{"max_top_k": 5, "max_depth": 100}, {"max_depth": 100}])
@@ -195,7 +197,7 @@ def test_all_cells_count_the_calls_of_a_key_together_and_the_next_one_counts_for
             assert [is_refused(), is_refused()] == [False, True]
 
 
-def test_a_key_that_calls_too_often_is_told_when_to_call_again(keyed: tuple[str, KeyStore]) -> None:
+def test_a_key_that_calls_too_often_learns_when_to_call_again(keyed: tuple[str, KeyStore]) -> None:
     url, keys = keyed
     key = keys.create(grant(requests_per_minute=1)).text
     codes = []

@@ -17,7 +17,7 @@ NO_DRAFT = {"field": "draft", "operator": "!=", "value": True}
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("filters", "expected"),
     [
         (YEAR, {"year": {"gte": 2020}}),
         (
@@ -35,16 +35,16 @@ NO_DRAFT = {"field": "draft", "operator": "!=", "value": True}
     ],
 )
 def test_haystack_s_filters_become_those_of_a_request(
-    given: dict[str, Any], expected: dict[str, Any]
+    filters: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     from chorale_client.adapters.haystack import request_filters
 
-    assert request_filters(given) == expected
+    assert request_filters(filters) == expected
     assert make_request("", filters=expected).filters == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "complaint"),
+    ("filters", "complaint"),
     [
         ({"operator": "OR", "conditions": [YEAR, KIND]}, "OR cannot be expressed"),
         (
@@ -54,11 +54,11 @@ def test_haystack_s_filters_become_those_of_a_request(
         ({"field": "meta.year", "operator": "~", "value": 1}, "no operator '~'; there are: ==, !=, >"),
     ],
 )
-def test_what_a_request_cannot_express_is_refused_by_name(given: dict[str, Any], complaint: str) -> None:
+def test_what_a_request_cannot_express_is_refused_by_name(filters: dict[str, Any], complaint: str) -> None:
     from chorale_client.adapters.haystack import request_filters
 
     with pytest.raises(InvalidRequest, match=complaint):
-        request_filters(given)
+        request_filters(filters)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.adapter import PATIENT, QUESTION, AdapterContract, Found, patient
+from tests.contracts.adapter import PATIENT, QUESTION, AdapterAnswer, AdapterContract, patient
 from tests.support.pipelines.pipeline import RunningPipeline
 
 
@@ -19,16 +19,16 @@ def retriever(*address: Any, **options: Any) -> Any:
 
 
 class TestHaystack(AdapterContract):
-    def ask(self, url: str, question: str, **options: Any) -> Found:
-        return found(retriever(url).run(question, options=options))
+    def ask(self, url: str, question: str, **options: Any) -> AdapterAnswer:
+        return converted(retriever(url).run(question, options=options))
 
-    async def ask_async(self, url: str, question: str, **options: Any) -> Found:
-        return found(await retriever(url).run_async(question, options=options))
+    async def ask_async(self, url: str, question: str, **options: Any) -> AdapterAnswer:
+        return converted(await retriever(url).run_async(question, options=options))
 
 
-def found(outputs: dict[str, Any]) -> Found:
+def converted(outputs: dict[str, Any]) -> AdapterAnswer:
     assert outputs.keys() == {"documents", "coverage"}
-    return Found(
+    return AdapterAnswer(
         [(one.meta["document_id"], one.content, one.score) for one in outputs["documents"]],
         outputs["coverage"],
     )
@@ -39,8 +39,8 @@ LAW = {"field": "meta.year", "operator": "==", "value": 2024}
 
 def test_filters_and_top_k_of_a_call_are_those_of_a_text_retriever(pipeline: RunningPipeline) -> None:
     by_meaning = retriever(pipeline.server.url, options=patient(branches=["vector"]))
-    found = by_meaning.run(QUESTION, filters=LAW, top_k=2)
-    assert [one.meta["year"] for one in found["documents"]] == [2024, 2024]
+    outputs = by_meaning.run(QUESTION, filters=LAW, top_k=2)
+    assert [one.meta["year"] for one in outputs["documents"]] == [2024, 2024]
 
 
 def test_a_saved_pipeline_asks_after_it_is_loaded(
@@ -54,9 +54,9 @@ def test_a_saved_pipeline_asks_after_it_is_loaded(
     saved = made.dumps()
     assert pipeline.server.url not in saved
     loaded = Pipeline.loads(saved, allowed_modules=["chorale_client.*"])
-    asked = {"retriever": {"query": QUESTION, "options": PATIENT}}
-    for outputs in (loaded.run(asked), asyncio.run(loaded.run_async(asked))):
-        assert found(outputs["retriever"]).ids == ["repairs"]
+    inputs = {"retriever": {"query": QUESTION, "options": PATIENT}}
+    for outputs in (loaded.run(inputs), asyncio.run(loaded.run_async(inputs))):
+        assert converted(outputs["retriever"]).ids == ["repairs"]
 
 
 def test_an_address_that_is_a_token_is_not_saved() -> None:

@@ -11,26 +11,26 @@ from chorale_client.adapters.langchain import ChoraleRetriever
 from chorale_client.coverage import Coverage
 from langchain_core.documents import Document
 
-from tests.contracts.adapter import QUESTION, AdapterContract, Found, patient
+from tests.contracts.adapter import QUESTION, AdapterAnswer, AdapterContract, patient
 from tests.support.pipelines.pipeline import RunningPipeline
 
 
 class TestLangChain(AdapterContract):
-    def ask(self, url: str, question: str, **options: Any) -> Found:
-        told: list[Coverage] = []
-        retriever = ChoraleRetriever(redis_url=url, on_coverage=told.append)
-        return found(retriever.invoke(question, **options), told)
+    def ask(self, url: str, question: str, **options: Any) -> AdapterAnswer:
+        coverages: list[Coverage] = []
+        retriever = ChoraleRetriever(redis_url=url, on_coverage=coverages.append)
+        return converted(retriever.invoke(question, **options), coverages)
 
-    async def ask_async(self, url: str, question: str, **options: Any) -> Found:
-        told: list[Coverage] = []
-        retriever = ChoraleRetriever(redis_url=url, on_coverage=told.append)
-        return found(await retriever.ainvoke(question, **options), told)
+    async def ask_async(self, url: str, question: str, **options: Any) -> AdapterAnswer:
+        coverages: list[Coverage] = []
+        retriever = ChoraleRetriever(redis_url=url, on_coverage=coverages.append)
+        return converted(await retriever.ainvoke(question, **options), coverages)
 
 
-def found(documents: list[Document], told: list[Coverage]) -> Found:
-    (coverage,) = told
+def converted(documents: list[Document], coverages: list[Coverage]) -> AdapterAnswer:
+    (coverage,) = coverages
     assert all(one.metadata["coverage"] == coverage for one in documents)
-    return Found(
+    return AdapterAnswer(
         [(one.metadata["document_id"], one.page_content, one.metadata["score"]) for one in documents],
         coverage,
     )

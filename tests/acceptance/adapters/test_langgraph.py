@@ -8,18 +8,18 @@ from typing import Any, TypedDict
 
 import pytest
 
-from tests.contracts.adapter import PATIENT, QUESTION, AdapterContract, Found, patient
+from tests.contracts.adapter import PATIENT, QUESTION, AdapterAnswer, AdapterContract, patient
 from tests.support.faults.moments import joining_without_one_branch
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 from tests.support.servers.redis_server import free_port
 
 
 class TestLangGraph(AdapterContract):
-    def ask(self, url: str, question: str, **options: Any) -> Found:
-        return found(graph(url).invoke({"question": question, "retrieval_options": options}))
+    def ask(self, url: str, question: str, **options: Any) -> AdapterAnswer:
+        return converted(graph(url).invoke({"question": question, "retrieval_options": options}))
 
-    async def ask_async(self, url: str, question: str, **options: Any) -> Found:
-        return found(await graph(url).ainvoke({"question": question, "retrieval_options": options}))
+    async def ask_async(self, url: str, question: str, **options: Any) -> AdapterAnswer:
+        return converted(await graph(url).ainvoke({"question": question, "retrieval_options": options}))
 
     def test_a_wrong_option_and_a_redis_that_is_away_are_errors(self, pipeline: RunningPipeline) -> None:
         """They are in the result, so that the graph goes on."""
@@ -36,27 +36,27 @@ def graph(url: str, **options: Any) -> Any:
     return compiled(node(url, options=options), RetrievalState)
 
 
-def node(url: str, **given: Any) -> Any:
+def node(url: str, **arguments: Any) -> Any:
     # It takes seconds, in each process that collects the tests.
     from chorale_client.adapters.langgraph import retrieval_node
 
-    return retrieval_node(url, **given)
+    return retrieval_node(url, **arguments)
 
 
-def compiled(node: Any, state: type, **given: Any) -> Any:
+def compiled(node: Any, state: type, **arguments: Any) -> Any:
     from langgraph.graph import END, START, StateGraph
 
     graph: Any = StateGraph(state)
     graph.add_node("retrieve", node)
     graph.add_edge(START, "retrieve")
     graph.add_edge("retrieve", END)
-    return graph.compile(**given)
+    return graph.compile(**arguments)
 
 
-def found(state: dict[str, Any]) -> Found:
+def converted(state: dict[str, Any]) -> AdapterAnswer:
     result = state["retrieval_result"]
     documents = [(one["document_id"], one["text"], one["score"]) for one in result["documents"]]
-    return Found(documents, result["coverage"])
+    return AdapterAnswer(documents, result["coverage"])
 
 
 def test_without_a_branch_that_is_late_a_graph_gets_the_documents_of_the_others_and_the_reason(
@@ -64,7 +64,7 @@ def test_without_a_branch_that_is_late_a_graph_gets_the_documents_of_the_others_
 ) -> None:
     late = graph(pipeline.server.url, branches=["bm25", "late"], **PATIENT)
     with joining_without_one_branch(pipeline):
-        partial = found(late.invoke({"question": QUESTION}))
+        partial = converted(late.invoke({"question": QUESTION}))
     assert (partial.ids[0], partial.coverage["status"]) == ("repairs", "degraded")
     assert partial.coverage["branches"]["bm25"] == "ok"
     (missing,) = partial.coverage["missing"]
@@ -74,7 +74,7 @@ def test_without_a_branch_that_is_late_a_graph_gets_the_documents_of_the_others_
 
 def test_a_degraded_answer_is_empty_if_the_graph_wants_all_or_nothing(pipeline: RunningPipeline) -> None:
     options = {"branches": ["bm25", "raises"], "on_missing": "empty", **PATIENT}
-    empty = found(graph(pipeline.server.url, **options).invoke({"question": QUESTION}))
+    empty = converted(graph(pipeline.server.url, **options).invoke({"question": QUESTION}))
     assert (empty.documents, empty.coverage["status"]) == ([], "degraded")
     assert empty.coverage["branches"] == {"bm25": "ok", "raises": "error"}
 
@@ -100,17 +100,17 @@ def test_boosts_are_given_by_the_state_or_the_request(pipeline: RunningPipeline,
     """The document of 2024 has the better score, and the other one a source type that counts ten times."""
     boosts = {"authority": {"manual": 10.0}, "max_places": None}
     options = patient(branches=["bm25"], include=["ids", "metadata", "texts", "explanation"])
-    given: dict[str, Any] = {"question": "landlord pays for repairs of the disk"}
-    plain = found(compiled(node(pipeline.server.url, options=options), dict).invoke(given))
+    inputs: dict[str, Any] = {"question": "landlord pays for repairs of the disk"}
+    plain = converted(compiled(node(pipeline.server.url, options=options), dict).invoke(inputs))
     assert plain.ids == ["repairs", "error"]
     if place == "state":
-        given["boosts"] = boosts
+        inputs["boosts"] = boosts
     elif place == "options of the state":
-        given |= {"retrieval_options": {"boosts": boosts}, "boosts": "off"}
+        inputs |= {"retrieval_options": {"boosts": boosts}, "boosts": "off"}
     else:
         options["boosts"] = boosts
-    state = compiled(node(pipeline.server.url, options=options), dict).invoke(given)
-    assert found(state).ids == ["error", "repairs"]
+    state = compiled(node(pipeline.server.url, options=options), dict).invoke(inputs)
+    assert converted(state).ids == ["error", "repairs"]
     assert state["retrieval_result"]["documents"][0]["metadata"]["boosts"] == {"authority": 10.0}
 
 
@@ -132,7 +132,7 @@ def test_boosts_are_given_by_the_state_or_the_request(pipeline: RunningPipeline,
 def test_a_state_with_a_wrong_field_is_an_error_that_names_the_field(
     pipeline: RunningPipeline, state: dict[str, Any], error: str
 ) -> None:
-    result = found(graph(pipeline.server.url, branches=["bm25"]).invoke(state))
+    result = converted(graph(pipeline.server.url, branches=["bm25"]).invoke(state))
     assert (result.documents, result.coverage["status"]) == ([], "failed")
     assert result.coverage["missing"][0]["detail"] == f"InvalidRequest: {error}"
 
@@ -141,25 +141,25 @@ def test_rewrites_without_a_question_are_no_error_where_nothing_is_to_be_searche
     pipeline: RunningPipeline,
 ) -> None:
     state = {"needs_retrieval": False, "query_variants": {"bm25_query": "repairs"}}
-    assert found(graph(pipeline.server.url).invoke(state)).coverage["status"] == "skipped"
+    assert converted(graph(pipeline.server.url).invoke(state)).coverage["status"] == "skipped"
 
 
 def test_the_routing_decision_is_read_from_the_state(pipeline: RunningPipeline) -> None:
     made = graph(pipeline.server.url, branches=["bm25"], **PATIENT)
-    skipped = found(made.invoke({"question": QUESTION, "needs_retrieval": False}))
+    skipped = converted(made.invoke({"question": QUESTION, "needs_retrieval": False}))
     assert (skipped.documents, skipped.coverage["status"]) == ([], "skipped")
     routed = {"branches": ["vector"], "filters": {"year": 2020}}
-    assert found(made.invoke({"question": QUESTION, "retrieval_options": routed})).ids == ["error"]
+    assert converted(made.invoke({"question": QUESTION, "retrieval_options": routed})).ids == ["error"]
 
 
 def test_an_event_for_each_branch_reaches_the_stream_of_the_graph(pipeline: RunningPipeline) -> None:
     made = graph(pipeline.server.url, branches=["bm25", "vector"], **PATIENT)
-    asked: Any = {"question": QUESTION}
+    inputs: Any = {"question": QUESTION}
 
     async def streamed() -> list[Any]:
-        return [event async for event in made.astream(asked, stream_mode="custom")]
+        return [event async for event in made.astream(inputs, stream_mode="custom")]
 
-    for events in (list(made.stream(asked, stream_mode="custom")), asyncio.run(streamed())):
+    for events in (list(made.stream(inputs, stream_mode="custom")), asyncio.run(streamed())):
         branches = sorted((one["branch"], one["status"]) for one in events if one["stage"] == "branch")
         assert branches == [("bm25", "ok"), ("vector", "ok")]
         assert events[-1] == {"stage": "ended", "status": "complete"}
@@ -167,7 +167,7 @@ def test_an_event_for_each_branch_reaches_the_stream_of_the_graph(pipeline: Runn
 
 def test_variants_and_hypotheses_are_read_from_the_state(pipeline: RunningPipeline) -> None:
     made = graph(pipeline.server.url, branches=["bm25"], **PATIENT)
-    assert found(made.invoke({"question": "zeppelin"})).documents == []
+    assert converted(made.invoke({"question": "zeppelin"})).documents == []
     for more in (
         {"bm25_query": "landlord repairs"},
         {
@@ -175,13 +175,13 @@ def test_variants_and_hypotheses_are_read_from_the_state(pipeline: RunningPipeli
             "hypothetical_documents": ["He pays."],
         },
     ):
-        assert found(made.invoke({"question": "zeppelin", **more})).ids[0] == "repairs"
+        assert converted(made.invoke({"question": "zeppelin", **more})).ids[0] == "repairs"
 
 
 def test_the_question_may_be_any_part_of_the_state(pipeline: RunningPipeline) -> None:
     options = patient(branches=["bm25"])
     last = node(pipeline.server.url, options=options, question=lambda state: state["messages"][-1])
-    assert found(last.invoke({"messages": ["Hello.", QUESTION]})).ids[0] == "repairs"
+    assert converted(last.invoke({"messages": ["Hello.", QUESTION]})).ids[0] == "repairs"
 
 
 @dataclass
@@ -198,4 +198,4 @@ def test_a_checkpoint_holds_the_result_and_the_state_may_be_a_class(pipeline: Ru
     made = compiled(lexical, State, checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "1"}}
     made.invoke(State(QUESTION), config)
-    assert found(made.get_state(config).values).ids[0] == "repairs"
+    assert converted(made.get_state(config).values).ids[0] == "repairs"

@@ -6,32 +6,34 @@ from typing import Any
 
 from chorale_client.coverage import Coverage
 
-from tests.contracts.adapter import QUESTION, AdapterContract, Found, patient
+from tests.contracts.adapter import QUESTION, AdapterAnswer, AdapterContract, patient
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 
 
-def retriever(url: str, **given: Any) -> Any:
+def retriever(url: str, **arguments: Any) -> Any:
     # It takes seconds, in each process that collects the tests.
     from chorale_client.adapters.llama_index import ChoraleRetriever
 
-    return ChoraleRetriever(url, **given)
+    return ChoraleRetriever(url, **arguments)
 
 
 class TestLlamaIndex(AdapterContract):
-    def ask(self, url: str, question: str, **options: Any) -> Found:
-        told: list[Coverage] = []
-        return found(retriever(url, options=options, on_coverage=told.append).retrieve(question), told)
+    def ask(self, url: str, question: str, **options: Any) -> AdapterAnswer:
+        coverages: list[Coverage] = []
+        return converted(
+            retriever(url, options=options, on_coverage=coverages.append).retrieve(question), coverages
+        )
 
-    async def ask_async(self, url: str, question: str, **options: Any) -> Found:
-        told: list[Coverage] = []
-        asked = retriever(url, options=options, on_coverage=told.append)
-        return found(await asked.aretrieve(question), told)
+    async def ask_async(self, url: str, question: str, **options: Any) -> AdapterAnswer:
+        coverages: list[Coverage] = []
+        adapter = retriever(url, options=options, on_coverage=coverages.append)
+        return converted(await adapter.aretrieve(question), coverages)
 
 
-def found(nodes: list[Any], told: list[Coverage]) -> Found:
-    (coverage,) = told
+def converted(nodes: list[Any], coverages: list[Coverage]) -> AdapterAnswer:
+    (coverage,) = coverages
     assert all(one.metadata["coverage"] == coverage for one in nodes)
-    return Found([(one.node.ref_doc_id or "", one.text, one.score or 0) for one in nodes], coverage)
+    return AdapterAnswer([(one.node.ref_doc_id or "", one.text, one.score or 0) for one in nodes], coverage)
 
 
 def test_a_node_is_the_same_in_each_answer_and_names_its_document(pipeline: RunningPipeline) -> None:

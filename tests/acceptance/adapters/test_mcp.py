@@ -14,7 +14,7 @@ from mcp import Client
 from mcp_types import CallToolResult
 from redis import Redis
 
-from tests.contracts.adapter import QUESTION, AdapterContract, Found, patient
+from tests.contracts.adapter import QUESTION, AdapterAnswer, AdapterContract, patient
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 from tests.support.servers.redis_server import RedisServer, free_port
 
@@ -22,15 +22,15 @@ HEALTHY: Any = patient(branches=["bm25", "vector"])
 
 
 class TestMcp(AdapterContract):
-    def ask(self, url: str, question: str, **options: Any) -> Found:
+    def ask(self, url: str, question: str, **options: Any) -> AdapterAnswer:
         return asyncio.run(self.ask_async(url, question, **options))
 
-    async def ask_async(self, url: str, question: str, **options: Any) -> Found:
+    async def ask_async(self, url: str, question: str, **options: Any) -> AdapterAnswer:
         called = await call(url, "chorale_search", {"query": question}, **options)
         assert not called.is_error, called.content
         result = content(called)
         documents = [(one["id"], one["text"], one["score"]) for one in result["results"]]
-        return Found(documents, result["coverage"])
+        return AdapterAnswer(documents, result["coverage"])
 
     def test_a_wrong_option_and_a_redis_that_is_away_are_errors(self, pipeline: RunningPipeline) -> None:
         """A tool's error is a result that the model reads."""
@@ -76,8 +76,8 @@ def handbook(pipeline: RunningPipeline) -> RunningPipeline:
 def test_a_document_that_was_found_can_be_fetched_whole(handbook: RunningPipeline) -> None:
     async def search_and_fetch() -> tuple[dict[str, Any], dict[str, Any]]:
         async with Client(mcp_server(handbook.server.url, options=HEALTHY, namespaces=["books"])) as client:
-            found = content(await client.call_tool("search", {"query": "paragraph of the handbook"}))
-            best = found["results"][0]
+            answer = content(await client.call_tool("search", {"query": "paragraph of the handbook"}))
+            best = answer["results"][0]
             return best, content(await client.call_tool("fetch", {"id": best["id"]}))
 
     best, fetched = asyncio.run(search_and_fetch())
@@ -102,13 +102,13 @@ def test_an_unknown_document_is_an_error_and_says_what_is_missing(pipeline: Runn
 
 
 def test_a_document_with_an_address_has_it_as_its_url(pipeline: RunningPipeline) -> None:
-    found = content(asyncio.run(call(pipeline.server.url, "search", {"query": "ERR-4711"}, **HEALTHY)))
-    assert found["results"][0] == {
+    answer = content(asyncio.run(call(pipeline.server.url, "search", {"query": "ERR-4711"}, **HEALTHY)))
+    assert answer["results"][0] == {
         "id": "error",
         "title": CORPUS["error"][0],
         "url": "https://example.org/errors/4711",
     }
-    assert found["coverage"]["status"] == "complete"
+    assert answer["coverage"]["status"] == "complete"
 
 
 def test_the_tools_describe_themselves_as_reading_with_a_schema_of_what_they_return() -> None:
@@ -134,8 +134,8 @@ def test_no_tool_finds_what_the_filters_of_the_server_leave_out(pipeline: Runnin
         return asyncio.run(call(pipeline.server.url, tool, arguments, **options))
 
     for filters in ({}, {"year": {"gte": 2000}}):
-        found = content(called("chorale_search", query=QUESTION, filters=filters))
-        assert [one["id"] for one in found["results"]] == ["error"]
+        answer = content(called("chorale_search", query=QUESTION, filters=filters))
+        assert [one["id"] for one in answer["results"]] == ["error"]
     assert content(called("chorale_search", query=QUESTION, filters={"year": 2024}))["results"] == []
     assert content(called("fetch", id="error"))["metadata"]["year"] == 2020
     assert error(called("fetch", id="bread")).endswith("no text of 'bread' was found")
@@ -144,10 +144,10 @@ def test_no_tool_finds_what_the_filters_of_the_server_leave_out(pipeline: Runnin
 def test_the_limits_of_a_caller_are_compared_with_the_time_that_the_workers_published(
     redis_server: RedisServer, redis_client: Redis
 ) -> None:
-    asked: list[Request] = []
+    requests: list[Request] = []
 
     def allow(request: Request) -> Request:
-        asked.append(request)
+        requests.append(request)
         raise InvalidRequest("seen")
 
     async def search() -> None:
@@ -156,14 +156,14 @@ def test_the_limits_of_a_caller_are_compared_with_the_time_that_the_workers_publ
 
     publish_timeouts(redis_client, {"": 7.0})
     asyncio.run(search())
-    assert [one.timeout_s for one in asked] == [7.0]
+    assert [one.timeout_s for one in requests] == [7.0]
 
 
 def test_fetch_asks_no_language_model(pipeline: RunningPipeline) -> None:
-    asked: list[Request] = []
+    requests: list[Request] = []
 
     def allow(request: Request) -> Request:
-        asked.append(request)
+        requests.append(request)
         return request
 
     async def fetch() -> None:
@@ -171,6 +171,6 @@ def test_fetch_asks_no_language_model(pipeline: RunningPipeline) -> None:
             await client.call_tool("fetch", {"id": "bread"})
 
     asyncio.run(fetch())
-    (question,) = asked[0].questions
+    (question,) = requests[0].questions
     assert question.hypothetical_documents == ("bread",)
     assert {one.kind for one in question.variants} == {"keyword", "semantic"}

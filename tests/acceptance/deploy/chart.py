@@ -39,11 +39,11 @@ def named(queue: str) -> str:
 QUEUES = {named(queue): queue for queue in load_pipeline(CHART / "pipeline.toml").queues}
 
 
-def helm(*words: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
+def helm(*words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     if (program := shutil.which("helm", path=folders)) is None:
         missing("without helm: `make dev` brings it to Linux on x86-64 alone")
-    return subprocess.run([str(program), *words], input=given, capture_output=True, text=True)
+    return subprocess.run([str(program), *words], input=stdin, capture_output=True, text=True)
 
 
 @cache
@@ -53,12 +53,12 @@ def rendered(*options: str, release: str = "chorale") -> tuple[dict[str, Any], .
     return tuple(resource for resource in yaml.safe_load_all(done.stdout) if resource)
 
 
-def of_kind(kind: str, *options: str) -> dict[str, dict[str, Any]]:
+def by_kind(kind: str, *options: str) -> dict[str, dict[str, Any]]:
     return {one["metadata"]["name"]: one for one in rendered(*options) if one["kind"] == kind}
 
 
 def pods(*options: str) -> dict[str, dict[str, Any]]:
-    return {name: one["spec"]["template"]["spec"] for name, one in of_kind("Deployment", *options).items()}
+    return {name: one["spec"]["template"]["spec"] for name, one in by_kind("Deployment", *options).items()}
 
 
 def containers(*options: str) -> dict[str, dict[str, Any]]:

@@ -42,7 +42,7 @@ def words(service: dict[str, Any]) -> list[str]:
 def filled(text: str, **dotenv: str) -> str:
     """Replaces `${NAME}`, `${NAME:-default}` and `${NAME:?complaint}` as compose does."""
     return re.sub(
-        r"\$\{([A-Z_]+)(?::-([^}]*)|:\?[^}]*)?\}", lambda found: dotenv.get(found[1]) or found[2] or "", text
+        r"\$\{([A-Z_]+)(?::-([^}]*)|:\?[^}]*)?\}", lambda match: dotenv.get(match[1]) or match[2] or "", text
     )
 
 
@@ -72,13 +72,13 @@ SECRETS: dict[str, set[str]] = {
 
 
 def test_a_service_gets_the_secrets_that_it_needs_and_no_others() -> None:
-    given: dict[str, set[str]] = {}
+    secrets: dict[str, set[str]] = {}
     for name, service in SERVICES.items():
         variables = set(re.findall(r"\$\{([A-Z_]+)", yaml.safe_dump(service)))
         files = {file["path"] for file in service.get("env_file", [])}
-        given[name] = {one for one in variables if re.search(r"PASSWORD|KEY|SECRET|AUTH", one)}
-        given[name] |= files - {"chorale.env"}
-    assert given == SECRETS
+        secrets[name] = {one for one in variables if re.search(r"PASSWORD|KEY|SECRET|AUTH", one)}
+        secrets[name] |= files - {"chorale.env"}
+    assert secrets == SECRETS
 
 
 def test_no_two_maps_that_are_merged_have_a_key_in_common() -> None:
@@ -275,8 +275,8 @@ def test_every_setting_exists_and_can_be_set_in_a_file_that_compose_reads() -> N
             assert name.endswith("_URL") or filled(value, **{name: "given"}) == "given"
     for service in READERS.values():
         assert {"path": "chorale.env", "required": False} in service["env_file"]
-    shown = set(re.findall(r"^#\s+(CHORALE_[A-Z_]+)=", EXAMPLE, re.MULTILINE))
-    assert shown <= settings - SERVICES["bm25"]["environment"].keys()
+    documented = set(re.findall(r"^#\s+(CHORALE_[A-Z_]+)=", EXAMPLE, re.MULTILINE))
+    assert documented <= settings - SERVICES["bm25"]["environment"].keys()
     known = {*re.findall(r"\$\{([A-Z_]+)", TEXT), "COMPOSE_PROFILES"}
     assert known == set(re.findall(r"^([A-Z_]+)=", EXAMPLE, re.MULTILINE))
 
@@ -298,11 +298,11 @@ def test_the_image_is_built_from_an_exact_version_that_can_be_pinned() -> None:
 def test_the_image_has_every_folder_of_ours_that_its_programs_import() -> None:
     ignored = set((ROOT / ".dockerignore").read_text(encoding="utf-8").split())
     folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    needed, left = set[str](), {"cli", "config", "tasks"}
-    while left:
-        needed.add(folder := left.pop())
+    needed, pending = set[str](), {"cli", "config", "tasks"}
+    while pending:
+        needed.add(folder := pending.pop())
         code = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / folder).rglob("*.py"))
-        left |= set(re.findall(r"^\s*(?:from|import) (\w+)", code, re.MULTILINE)) & folders - needed
+        pending |= set(re.findall(r"^\s*(?:from|import) (\w+)", code, re.MULTILINE)) & folders - needed
     assert {"records", "evaluation", "search"} <= needed
     assert needed & ignored == set()
 

@@ -19,9 +19,9 @@ from tests.acceptance.deploy.chart import (
     QUEUES,
     ROOT,
     VERSION,
+    by_kind,
     containers,
     helm,
-    of_kind,
     pods,
     rendered,
 )
@@ -62,7 +62,7 @@ def test_every_scaler_matches_the_schema_of_keda() -> None:
     schema = strict(version["schema"]["openAPIV3Schema"])
     # KEDA's schema says only that these are objects.
     schema["properties"]["metadata"] = {"type": "object"}
-    for scaler in of_kind("ScaledObject").values():
+    for scaler in by_kind("ScaledObject").values():
         jsonschema.validate(scaler, schema)
 
 
@@ -75,7 +75,7 @@ def test_helm_lint_reports_no_error_and_the_chart_has_the_version_of_the_service
 
 def test_the_pipeline_is_the_clustered_one() -> None:
     ours = (ROOT / "config" / "clustered.toml").read_text("utf-8")
-    assert of_kind("ConfigMap")["chorale-pipeline"]["data"] == {"pipeline.toml": ours}
+    assert by_kind("ConfigMap")["chorale-pipeline"]["data"] == {"pipeline.toml": ours}
 
 
 def test_every_queue_of_an_operator_s_pipeline_has_a_worker_and_all_but_index_a_scaler(
@@ -90,7 +90,7 @@ def test_every_queue_of_an_operator_s_pipeline_has_a_worker_and_all_but_index_a_
     for name, queue in queues.items():
         worker = ["python", "-m", "cli", "worker", queue, "--name", "$(POD_NAME)"]
         assert containers(option)[name]["command"] == worker
-    assert of_kind("ScaledObject", option).keys() == queues.keys() - {"chorale-index"}
+    assert by_kind("ScaledObject", option).keys() == queues.keys() - {"chorale-index"}
 
 
 def test_every_command_of_ours_exists_and_flower_and_the_http_api_are_those_of_compose() -> None:
@@ -124,10 +124,10 @@ def test_deployments_and_services_select_their_own_pods_and_two_releases_share_n
     selectors = [str(one["spec"]["selector"]["matchLabels"]) for one in deployments]
     assert len(set(selectors)) == len(deployments)
     assert selectors == [str(one["spec"]["template"]["metadata"]["labels"]) for one in deployments]
-    services = of_kind("Service")
+    services = by_kind("Service")
     assert services.keys() == {"chorale-flower", "chorale-http", "chorale-queue-figures"}
     for name, service in services.items():
-        assert service["spec"]["selector"] == of_kind("Deployment")[name]["spec"]["selector"]["matchLabels"]
+        assert service["spec"]["selector"] == by_kind("Deployment")[name]["spec"]["selector"]["matchLabels"]
 
 
 @pytest.mark.parametrize(
@@ -141,17 +141,17 @@ def test_the_probes_of_flower_follow_its_prefix(prefix: str, page: str) -> None:
 
 
 def test_no_other_pod_reaches_flower_whose_metrics_ask_for_no_login() -> None:
-    (policy,) = of_kind("NetworkPolicy").values()
+    (policy,) = by_kind("NetworkPolicy").values()
     assert policy["spec"] == {
-        "podSelector": of_kind("Deployment")["chorale-flower"]["spec"]["selector"],
+        "podSelector": by_kind("Deployment")["chorale-flower"]["spec"]["selector"],
         "policyTypes": ["Ingress"],
         "ingress": [],
     }
 
 
 def test_an_ingress_with_tls_leads_to_the_http_api_only_if_it_is_asked_for() -> None:
-    assert of_kind("Ingress") == {}
-    ingress = of_kind("Ingress", *EVERYTHING)["chorale-http"]["spec"]
+    assert by_kind("Ingress") == {}
+    ingress = by_kind("Ingress", *EVERYTHING)["chorale-http"]["spec"]
     assert ingress["tls"] == [{"hosts": ["search.example"], "secretName": "cert"}]
     (rule,) = ingress["rules"]
     (path,) = rule["http"]["paths"]
@@ -171,24 +171,24 @@ OPTIONAL = {"broker-url", "flower-broker-api", "webhook-secret"}
 
 
 def test_a_pod_gets_the_secrets_that_it_needs_and_no_others() -> None:
-    given: dict[str, set[str]] = {}
+    secrets: dict[str, set[str]] = {}
     for name, container in containers().items():
         # A variable with a value would be a secret in plain text.
         assert all("value" not in variable for variable in container["env"])
-        asked = [variable["valueFrom"].get("secretKeyRef") for variable in container["env"]]
-        keys = {key.pop("key"): key for key in map(dict, filter(None, asked))}
+        references = [variable["valueFrom"].get("secretKeyRef") for variable in container["env"]]
+        keys = {key.pop("key"): key for key in map(dict, filter(None, references))}
         for key, secret in keys.items():
             assert secret == {"name": "chorale"} | ({"optional": True} if key in OPTIONAL else {})
         # The last entry overrides the others.
         further = [source["secretRef"] for source in container["envFrom"][1:]]
         assert further in ([], [{"name": "chorale-more", "optional": True}])
-        given[name] = keys.keys() | {secret["name"] for secret in further}
-    assert given == KEYS
+        secrets[name] = keys.keys() | {secret["name"] for secret in further}
+    assert secrets == KEYS
 
 
 def test_every_variable_of_ours_is_a_setting() -> None:
     ours = {one["name"] for container in containers().values() for one in container["env"]}
-    ours |= of_kind("ConfigMap")["chorale-settings"]["data"].keys()
+    ours |= by_kind("ConfigMap")["chorale-settings"]["data"].keys()
     settings = {f"CHORALE_{setting.upper()}" for setting in Settings.model_fields}
     assert {name for name in ours if name.startswith("CHORALE_")} <= settings
 
@@ -224,8 +224,10 @@ def test_the_page_lists_every_key_of_the_secrets_and_writes_none_on_a_command_li
 
 def test_a_change_of_the_pipeline_or_of_a_setting_makes_new_pods() -> None:
     def checksums(*options: str) -> set[str]:
-        found = of_kind("Deployment", *options).values()
-        return {one["spec"]["template"]["metadata"]["annotations"]["checksum/settings"] for one in found}
+        deployments = by_kind("Deployment", *options).values()
+        return {
+            one["spec"]["template"]["metadata"]["annotations"]["checksum/settings"] for one in deployments
+        }
 
     (before,) = checksums()
     (after,) = checksums("--set=settings.CHORALE_LOG_LEVEL=INFO")
@@ -236,7 +238,7 @@ def test_a_change_of_the_pipeline_or_of_a_setting_makes_new_pods() -> None:
 def test_a_setting_and_the_release_reach_the_services_as_they_were_written() -> None:
     # Helm itself writes a large number of a file as 2e+07.
     values = "settings: {CHORALE_A: 20000000, CHORALE_B: 0.25, CHORALE_C: true, CHORALE_D: '0123'}"
-    done = helm("template", "true", str(CHART), "--values=-", given=values)
+    done = helm("template", "true", str(CHART), "--values=-", stdin=values)
     resources = {one["metadata"]["name"]: one for one in yaml.safe_load_all(done.stdout) if one}
     assert resources["true-sweeper"]["metadata"]["labels"]["app.kubernetes.io/instance"] == "true"
     settings = resources["true-settings"]["data"]

@@ -169,9 +169,9 @@ def test_the_node_reads_the_query_writes_what_was_retrieved_and_tells_the_stream
 
     with answering(framework):
         documents = agent.invoke({"query": QUERY})["retrieved"]["documents"]
-        told = [list(agent.stream({"query": QUERY}, stream_mode="custom")), asyncio.run(streamed())]
+        streams = [list(agent.stream({"query": QUERY}, stream_mode="custom")), asyncio.run(streamed())]
     assert {one["document_id"] for one in documents} >= {"payment", "ledger"}
-    for events in told:
+    for events in streams:
         branches = sorted((one["branch"], one["status"]) for one in events if one["stage"] == "branch")
         assert branches == [("graph", "ok"), ("words", "ok")]
         assert events[-1] == {"stage": "ended", "status": "complete"}

@@ -48,8 +48,8 @@ def pinecone() -> Iterator[PineconeServer]:
 @pytest.fixture(scope="module")
 def mongodb() -> Iterator[MongodbServer]:
     with MongodbServer() as server:
-        kept = {name: text for name, (_, text) in CHUNKS.items() if name != LOST}
-        server.insert("rag_chunks", [{"_id": name, "content": text} for name, text in kept.items()])
+        texts = {name: text for name, (_, text) in CHUNKS.items() if name != LOST}
+        server.insert("rag_chunks", [{"_id": name, "content": text} for name, text in texts.items()])
         yield server
 
 
@@ -82,8 +82,8 @@ def farm(
 
 
 @pytest.fixture(autouse=True)
-def _nothing_asked(pinecone: PineconeServer) -> None:
-    pinecone.asked.clear()
+def _no_requests(pinecone: PineconeServer) -> None:
+    pinecone.requests.clear()
 
 
 def retrieve(
@@ -126,14 +126,14 @@ def test_a_query_is_embedded_searched_its_texts_fetched_and_a_chunk_without_one_
     assert (best.text, best.metadata) == (CHUNKS["cows"][1], {"domain": "animals"})
     assert best.branches["farm"].score == pytest.approx(cosine("cows"), abs=1e-5)
     # The server puts the prompts of the model before the text itself.
-    assert pinecone.asked_at("/embed") == [
+    assert pinecone.bodies_at("/embed") == [
         {
             "model": "multilingual-e5-large",
             "inputs": [{"text": QUESTION}],
             "parameters": {"input_type": "query", "truncate": "END"},
         }
     ]
-    [sent] = pinecone.asked_at("/query")
+    [sent] = pinecone.bodies_at("/query")
     vector = sent.pop("vector")
     assert vector == pytest.approx(EMBEDDER.embed_questions([QUESTION])[0].tolist(), abs=1e-6)
     assert sent == {"topK": 50, "namespace": "farm", "filter": {}, "includeMetadata": True}
@@ -144,7 +144,7 @@ def test_only_chunks_of_the_domains_are_found_and_pinecone_filters_before_it_ran
 ) -> None:
     answer = retrieve(farm, domains=["crops", "tax"], top_k=1, depth=2)
     assert ids(answer) == [name for name in BEST_FIRST if CHUNKS[name][0] in ("crops", "tax")][:1]
-    [sent] = pinecone.asked_at("/query")
+    [sent] = pinecone.bodies_at("/query")
     assert (sent["filter"], sent["topK"]) == ({"domain": {"$in": ["crops", "tax"]}}, 2)
     assert answer.warnings == ()
     assert set(ids(retrieve(farm, domains=[]))) == set(BEST_FIRST), "no domains are all of them"
@@ -185,4 +185,4 @@ def test_an_index_that_embeds_by_itself_gets_the_question_and_its_hits_have_thei
     ]
     assert ranking.texts["farm/wheat#farm"].text == CHUNKS["wheat"][1]
     sent = {"inputs": {"text": QUESTION}, "top_k": 2, "filter": {"domain": {"$in": ["crops", "tax"]}}}
-    assert [asked.body for asked in pinecone.asked] == [{"query": sent}]
+    assert [request.body for request in pinecone.requests] == [{"query": sent}]

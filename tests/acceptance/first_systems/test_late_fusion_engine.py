@@ -133,7 +133,7 @@ def five(
 @pytest.fixture(autouse=True)
 def _wikimedia_answers(wikimedia: Wikimedia) -> None:
     wikimedia.answers = {"/wikipedia": says(WIKIPEDIA), "/wikidata": says(WIKIDATA)}
-    wikimedia.asked.clear()
+    wikimedia.requests.clear()
 
 
 def ask_five(five: OneProcess, **options: Any) -> Answer:
@@ -173,10 +173,10 @@ def test_entries_of_wikipedia_and_wikidata_have_title_text_moment_and_address(
     [entity] = ask_five(five, branches=["wikidata"]).hits
     assert (entity.title, entity.text) == ("Ada Lovelace", "English mathematician (1815–1852)")
     assert entity.url == "http://www.wikidata.org/entity/Q7259"
-    searched, fetched = (parse_qs(urlsplit(asked.target).query) for asked in wikimedia.asked)
+    searched, fetched = (parse_qs(urlsplit(request.target).query) for request in wikimedia.requests)
     assert (searched["list"], searched["srsearch"]) == (["search"], [QUESTION])
     assert (fetched["action"], fetched["search"]) == (["wbsearchentities"], [QUESTION])
-    assert all("example.org" in asked.headers["user-agent"] for asked in wikimedia.asked)
+    assert all("example.org" in request.headers["user-agent"] for request in wikimedia.requests)
 
 
 def test_a_recorded_error_of_wikipedia_costs_its_branch_although_its_status_is_200(
@@ -197,8 +197,8 @@ def normalised(name: str, score: float | None, rank: int) -> float:
 
 def by_hand(branches: Mapping[str, Any], weights: Mapping[str, float]) -> float:
     """The weighted mean over the sources that found it, x (1 + min(1, .2 n)), at most 1."""
-    worth = sum(weights[name] * normalised(name, one.score, one.rank) for name, one in branches.items())
-    mean = worth / sum(weights[name] for name in branches)
+    total = sum(weights[name] * normalised(name, one.score, one.rank) for name, one in branches.items())
+    mean = total / sum(weights[name] for name in branches)
     return min(1.0, mean * (1 + min(1.0, 0.2 * len(branches))))
 
 

@@ -77,10 +77,10 @@ def test_a_law_stands_before_a_decree_a_circular_and_an_faq_of_the_same_text_ran
     for place, kind in enumerate(by_text):
         text = "La mora decorre dal giorno successivo. " + "Segue altro testo. " * 5 * place
         here.index({kind: ("Mora", text)}, namespace="mora", source_type=kind, published_at=OLD)
-    found = law(here, "mora", namespace="mora", branches=["bm25"])
-    ranks = {one.document_id: one.branches["bm25"].rank for one in found.hits}
+    answer = law(here, "mora", namespace="mora", branches=["bm25"])
+    ranks = {one.document_id: one.branches["bm25"].rank for one in answer.hits}
     assert ranks == {kind: rank for rank, kind in enumerate(by_text, start=1)}
-    assert [one.document_id for one in found.hits] == list(reversed(by_text))
+    assert [one.document_id for one in answer.hits] == list(reversed(by_text))
 
 
 def test_twelve_months_are_months_of_the_calendar_and_multiply_with_the_authority(here: OneProcess) -> None:

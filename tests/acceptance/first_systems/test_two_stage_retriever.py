@@ -125,14 +125,14 @@ def test_hybrid_and_baseline_are_asked_by_http(
 ) -> None:
     """`baseline` is the vectors alone, and `bm25` the words alone."""
     assert retriever.server.url == served_url
-    found: dict[str, set[str]] = {}
+    branches: dict[str, set[str]] = {}
     with HttpApi(here.resources.settings) as api, api.client() as client:
         for name in ("rrf", "baseline", "bm25"):
             body = {"namespace": "notes", "questions": [QUERY], "configuration": name, "timeout_s": 30}
             answer = client.post("/v1/searches", json=body).json()
             assert (answer["status"], len(answer["questions"][0]["hits"])) == ("complete", 5)
-            found[name] = {branch for hit in answer["questions"][0]["hits"] for branch in hit["found_by"]}
-    assert found == {"rrf": {"bm25", "vector", "hyde"}, "baseline": {"vector"}, "bm25": {"bm25"}}
+            branches[name] = {branch for hit in answer["questions"][0]["hits"] for branch in hit["found_by"]}
+    assert branches == {"rrf": {"bm25", "vector", "hyde"}, "baseline": {"vector"}, "bm25": {"bm25"}}
 
 
 @pytest.mark.slow

@@ -53,19 +53,19 @@ class Terminal:
             preexec_fn=_take_terminal,
         )
         os.close(slave)
-        self.shown = ""
+        self.output = ""
 
     def read_until(self, end: str | None) -> None:
         """Reads until `end` was shown; with None, until the process has closed the terminal."""
-        while end is None or end not in self.shown:
+        while end is None or end not in self.output:
             try:
                 part = os.read(self._master, 65_536)
             except OSError:  # nobody holds the other end any more
                 part = b""
             if not part:
-                assert end is None, f"ended without {end!r}:\n{self.shown}"
+                assert end is None, f"ended without {end!r}:\n{self.output}"
                 return
-            self.shown += _CODES.sub("", part.decode(errors="replace")).replace("\r", "")
+            self.output += _CODES.sub("", part.decode(errors="replace")).replace("\r", "")
 
     def type(self, line: str) -> None:
         os.write(self._master, f"{line}\n".encode())
@@ -82,11 +82,11 @@ class Terminal:
     def children(self) -> list[psutil.Process]:
         """Waits until all children of the demo run, and returns them."""
         until = time.monotonic() + LIMIT_S
-        while len(found := psutil.Process(self.process.pid).children(recursive=True)) < CHILDREN:
+        while len(children := psutil.Process(self.process.pid).children(recursive=True)) < CHILDREN:
             assert self.process.poll() is None, "it ended"
-            assert time.monotonic() < until, found
+            assert time.monotonic() < until, children
             time.sleep(0.05)
-        return found
+        return children
 
 
 def _take_terminal() -> None:
@@ -126,10 +126,10 @@ def no_caption_is_false(output: str) -> list[str]:
     scenes = re.split(r"\n ?\d  (?=\S)", output)[1:]
     captions = 0
     for scene in scenes:
-        found = re.search(
+        match = re.search(
             r"comes first (?:in (no search|every search|[\w ]+))(?:.*); in the fusion it (\w+)", scene
         )
-        if found is None:
+        if match is None:
             continue
         captions += 1
         names = re.search(r"text +(.+) fused", scene)
@@ -139,8 +139,8 @@ def no_caption_is_false(output: str) -> list[str]:
         *ranks, fused = right[1].split()
         first = {name for name, rank in zip(names[1].split(), ranks, strict=True) if rank == "1"}
         said = {"no search": set(), "every search": set(names[1].split())}
-        assert first == said.get(found[1].removesuffix(" alone"), set(found[1].split(" and "))), scene
-        assert (fused == "1") == (found[2] == "comes"), scene
+        assert first == said.get(match[1].removesuffix(" alone"), set(match[1].split(" and "))), scene
+        assert (fused == "1") == (match[2] == "comes"), scene
     assert captions == 4, output
     *_, nothing, _, degraded, _ = scenes
     ranks = re.findall(r"(?m)^ {5}\S.*? {2,}(\d+|–) .*\d+ *$", nothing)
@@ -153,9 +153,9 @@ def no_caption_is_false(output: str) -> list[str]:
 
 def first_of(scene: str) -> str:
     """The title of the first row of a scene's table."""
-    found = re.search(r"text +bm25.*\n +(?:✓ +)?(\S.*?)  ", scene)
-    assert found, scene
-    return found[1]
+    match = re.search(r"text +bm25.*\n +(?:✓ +)?(\S.*?)  ", scene)
+    assert match, scene
+    return match[1]
 
 
 @pytest.mark.parametrize("terminal", [WITH_THE_CONSOLE], indirect=True, ids=["with the console"])
@@ -164,8 +164,8 @@ def test_every_screen_shows_what_it_claims_and_then_the_demo_takes_questions(
 ) -> None:
     children = terminal.children()
     terminal.read_until("an empty line ends.")
-    assert re.search(r"━ +\d:\d\d:\d\d", terminal.shown), "the seconds that the start takes"
-    number, paraphrase, filtered, nothing, agreement, degraded, cached = no_caption_is_false(terminal.shown)
+    assert re.search(r"━ +\d:\d\d:\d\d", terminal.output), "the seconds that the start takes"
+    number, paraphrase, filtered, nothing, agreement, degraded, cached = no_caption_is_false(terminal.output)
     assert "first in bm25 and hyde, not in vector; in the fusion it comes first" in number
     assert "first in vector, not in bm25 and hyde; in the fusion it comes first" in paraphrase
     assert "first in every search; in the fusion it comes first" in filtered
@@ -193,8 +193,8 @@ def test_every_screen_shows_what_it_claims_and_then_the_demo_takes_questions(
     terminal.type("may a dog travel with me")
     terminal.type("")
     terminal.read_until(None)
-    assert "Animals" in terminal.shown.partition("an empty line ends.")[2]
-    assert terminal.process.wait(LIMIT_S) == 0, terminal.shown
+    assert "Animals" in terminal.output.partition("an empty line ends.")[2]
+    assert terminal.process.wait(LIMIT_S) == 0, terminal.output
     assert_gone(children)
     assert list(folder.iterdir()) == []
 
@@ -203,11 +203,11 @@ def test_every_screen_shows_what_it_claims_and_then_the_demo_takes_questions(
 @pytest.mark.limit_s(400)  # it downloads what the service needs
 @pytest.mark.long
 def test_no_caption_is_false_on_the_newest_python_of_the_machine(client_wheel: Path, tmp_path: Path) -> None:
-    found = next(filter(None, map(interpreter, NEWEST_FIRST)), None)
-    if found is None:
+    newest = next(filter(None, map(interpreter, NEWEST_FIRST)), None)
+    if newest is None:
         pytest.skip(f"without Python {' or '.join(NEWEST_FIRST)}")
     locks = ("-r", ROOT / "requirements/base.txt", "-r", ROOT / "requirements/model.txt")
-    python = installed(tmp_path / "venv", *locks, client_wheel, python=str(found))
+    python = installed(tmp_path / "venv", *locks, client_wheel, python=str(newest))
     called = subprocess.run(
         (python, "-m", "cli", "demo"), cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
@@ -231,6 +231,6 @@ def test_a_demo_that_is_interrupted_leaves_no_process_and_no_file(
     children = terminal.children()
     end(terminal)
     assert terminal.process.wait(LIMIT_S) in codes
-    assert "Traceback" not in terminal.shown
+    assert "Traceback" not in terminal.output
     assert_gone(children)
     assert list(folder.iterdir()) == []

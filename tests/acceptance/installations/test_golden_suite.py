@@ -38,16 +38,16 @@ def test_an_expected_document_is_among_the_first_five_and_what_nothing_answers_i
     resources.writing_store.close()
 
     options = ("--namespace", "golden", "--json", "--may-fail", "2")
-    asked = in_process("golden", str(QUESTIONS), *options, **home)
-    assert asked.returncode == 0, asked.stdout + asked.stderr
-    found = json.loads(asked.stdout)
-    verdicts = found["verdicts"]
+    done = in_process("golden", str(QUESTIONS), *options, **home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    verdicts = report["verdicts"]
     answered = [verdict["passed"] for verdict in verdicts if verdict["expected"]]
     abstained = [verdict["abstained"] for verdict in verdicts if not verdict["expected"]]
     assert (len(answered), abstained) == (25, [True] * 5)
     assert sum(answered) >= 23
-    assert found["recall@10"] >= 0.9
-    assert found["ndcg@10"] >= 0.85
+    assert report["recall@10"] >= 0.9
+    assert report["ndcg@10"] >= 0.85
 
 
 def test_the_suite_expects_every_article_and_nothing_that_is_not_there() -> None:

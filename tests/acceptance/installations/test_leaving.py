@@ -34,9 +34,9 @@ BACK_UP, UPDATE, GO_BACK = blocks_of("docs/start.md", after="## 6. Update", befo
 
 def first_home(folder: Path) -> Desk:
     desk = Desk.in_folder(folder)
-    desk.kept.mkdir(parents=True)
+    desk.data_folder.mkdir(parents=True)
     with tarfile.open(FIRST_HOME) as files:
-        files.extractall(desk.kept, filter="data")
+        files.extractall(desk.data_folder, filter="data")
     return desk
 
 
@@ -60,7 +60,7 @@ def terminal(desk: Desk) -> Iterator[FirstTerminal]:
 
 
 def schema_of(desk: Desk) -> str:
-    with closing(sqlite3.connect(desk.kept / "audit.db")) as trail:
+    with closing(sqlite3.connect(desk.data_folder / "audit.db")) as trail:
         (revision,) = trail.execute("SELECT version_num FROM chorale_audit_version").fetchone()
     return str(revision)
 
@@ -79,8 +79,8 @@ def test_an_update_finds_the_same_documents_and_questions_in_the_home(desk: Desk
         "chorale index docs --namespace docs\n",
     )
     assert "complete · 3 hits" in printed
-    shown = [printed.index(f"docs/{name}") for name in ("repairs.md", "notice.md", "deposit.txt")]
-    assert shown == sorted(shown), "the order before the update"
+    places = [printed.index(f"docs/{name}") for name in ("repairs.md", "notice.md", "deposit.txt")]
+    assert places == sorted(places), "the order before the update"
     assert "3 added" in printed
     assert "0 added, 3 unchanged" in printed
 
@@ -93,7 +93,7 @@ def test_a_namespace_is_removed_with_its_questions_and_made_anew(desk: Desk) -> 
     assert "of namespace docs: deleted from the trail" in printed
     assert "there are no namespaces yet" in printed
     question = b"Who pays for repairs?"
-    assert [path for path in desk.kept.rglob("audit.db*") if question in path.read_bytes()] == []
+    assert [path for path in desk.data_folder.rglob("audit.db*") if question in path.read_bytes()] == []
     printed = type_there(desk, INDEX)
     assert "3 added" in printed
     assert "complete · 3 hits" in printed
@@ -120,7 +120,7 @@ def test_ctrl_c_and_two_commands_leave_no_process_no_port_and_no_file(
     type_there(desk, REMOVE_ALL)
     assert [process for process in processes if process.is_running()] == []
     assert {port: is_free(port) for port in ports} == dict.fromkeys(ports, True)
-    assert not desk.kept.exists()
+    assert not desk.data_folder.exists()
     # The link stands for the clone's own .venv, which `make clean` removes.
     made = {".venv", "docs", "my-docs", "up.txt"}
     assert {path.name for path in desk.folder.iterdir() if any_file_of(path)} == made
@@ -150,10 +150,10 @@ def test_the_backup_of_a_home_is_put_in_its_place_again(tmp_path: Path) -> None:
 
 def test_the_home_of_a_newer_version_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     desk = first_home(tmp_path)
-    (desk.kept / "format").write_text("99\n")
-    before = {path: path.read_bytes() for path in desk.kept.rglob("*") if path.is_file()}
+    (desk.data_folder / "format").write_text("99\n")
+    before = {path: path.read_bytes() for path in desk.data_folder.rglob("*") if path.is_file()}
     printed = type_there(desk, then="chorale namespaces list || chorale up || true")
     assert printed.count("has format 99, but the newest that this program knows is") == 2
     assert "Traceback" not in printed
-    after = {path: path.read_bytes() for path in desk.kept.rglob("*") if path.is_file()}
+    after = {path: path.read_bytes() for path in desk.data_folder.rglob("*") if path.is_file()}
     assert {path: text for path, text in after.items() if path.name != "up.lock"} == before

@@ -61,10 +61,10 @@ def up(home: Path, pipeline_file: Path, flower_port: int, http_port: int) -> Ite
     """Replicas of a pipeline that needs no model."""
     flower = ("--flower", f"--flower-port={flower_port}")
     http = ("--http", f"--http-bind={http_port}")
-    given = {"CHORALE_HOME": str(home), "CHORALE_PIPELINE_FILE": str(pipeline_file)}
+    variables = {"CHORALE_HOME": str(home), "CHORALE_PIPELINE_FILE": str(pipeline_file)}
     processes = ("--processes", "retrieve=0,index=0,bulk=0")
     with subprocess.Popen(
-        **command("up", "--json", *processes, *flower, *http, CHORALE_LAYOUT="replicas", **given),
+        **command("up", "--json", *processes, *flower, *http, CHORALE_LAYOUT="replicas", **variables),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     ) as process:
@@ -151,8 +151,8 @@ def status_of(address: str, login: tuple[str, str] | None) -> int:
 def test_a_port_that_is_taken_is_answered_with_one_sentence(
     options: str, program: str, tmp_path: Path
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         refused = in_process("up", *options.split(), str(port), CHORALE_HOME=str(tmp_path))
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"chorale: {program} cannot listen on port {port} (")
@@ -234,12 +234,12 @@ def test_without_its_rerankers_model_it_serves_the_fused_order_and_says_so(tmp_p
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "repairs.md").write_text("# Repairs\n\nThe landlord pays for repairs.\n")
     home, port = tmp_path / "home", free_port()
-    given = {"CHORALE_HOME": str(home), "CHORALE_PIPELINE_FILE": str(tmp_path / "pipeline.toml")}
+    variables = {"CHORALE_HOME": str(home), "CHORALE_PIPELINE_FILE": str(tmp_path / "pipeline.toml")}
     processes = ("--processes", "retrieve=1,bm25=1,fusion=1,index=0,bulk=0")
     arguments = ("up", "--json", *processes, "--http", f"--http-bind={port}")
-    with running_module("cli", *arguments, environment={**os.environ, **given}) as (_, output):
+    with running_module("cli", *arguments, environment={**os.environ, **variables}) as (_, output):
         lines = lines_until(output, "ready: ")
-        indexed = in_process("index", str(tmp_path / "docs"), "--namespace", "docs", **given)
+        indexed = in_process("index", str(tmp_path / "docs"), "--namespace", "docs", **variables)
         assert indexed.returncode == 0, indexed.stderr
         url, key = f"http://127.0.0.1:{port}", (home / "http_key").read_text().strip()
         question = {"questions": ["repairs"], "namespace": "docs", "timeout_s": 30}

@@ -35,7 +35,7 @@ def test_without_the_limits_of_admission_each_of_many_tasks_is_answered() -> Non
     with pipeline({LENGTH: "0", AGE_S: "0"}) as running:
         address = running.server.tcp_url
         with Celery("shop", broker=address, backend=address, set_as_current=False) as app:
-            asked = [
+            results = [
                 app.send_task(
                     "chorale.retrieve",
                     args=[{"questions": [f"Who pays for repair {number}?"], "timeout_s": LONGEST_S}],
@@ -43,8 +43,8 @@ def test_without_the_limits_of_admission_each_of_many_tasks_is_answered() -> Non
                 )
                 for number in range(COUNT)
             ]
-            found = Counter(one.get(timeout=2 * LONGEST_S)["status"] for one in asked)
-    assert found == {"complete": COUNT}
+            statuses = Counter(one.get(timeout=2 * LONGEST_S)["status"] for one in results)
+    assert statuses == {"complete": COUNT}
 
 
 def test_a_job_of_many_questions_answers_each_in_spite_of_short_limits() -> None:

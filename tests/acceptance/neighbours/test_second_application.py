@@ -28,11 +28,11 @@ from tests.support.pipelines.pipeline_files import PATIENT
 from tests.support.servers.redis_server import free_port
 from tests.support.waiting import until
 
-GIVEN_BACK_AFTER_S, LOOKED_EVERY_S = 2, 5
+VISIBILITY_TIMEOUT_S, RESTORE_INTERVAL_S = 2, 5
 """Chorale's workers give a message back after this time, and look for such messages at this interval."""
 DELAY_S = 15
-AT_START = f"import config.celery; config.celery.VISIBILITY_TIMEOUT_S = {GIVEN_BACK_AFTER_S}\n"
-ASKED = {"questions": ["Who pays for repairs?"], "namespace": "docs"}
+AT_START = f"import config.celery; config.celery.VISIBILITY_TIMEOUT_S = {VISIBILITY_TIMEOUT_S}\n"
+REQUEST = {"questions": ["Who pays for repairs?"], "namespace": "docs"}
 
 pytestmark = pytest.mark.slow
 
@@ -99,18 +99,18 @@ def home(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "repairs.md").write_text("The landlord pays for repairs.\n")
     home = tmp_path / "home"
-    given = {
+    variables = {
         "CHORALE_HOME": str(home),
         "CHORALE_PIPELINE_FILE": str(tmp_path / "pipeline.toml"),
         "CHORALE_ON_END_QUEUES": "shop",
         "PYTHONPATH": str(tmp_path),
     }
     arguments = ("up", "--json", "--flower", f"--flower-port={free_port()}")
-    with running_module("cli", *arguments, environment={**os.environ, **given}) as (process, output):
+    with running_module("cli", *arguments, environment={**os.environ, **variables}) as (process, output):
         for line in output:
             if json.loads(line)["line"].startswith("ready: "):
                 break
-        indexed = in_process("index", str(tmp_path / "docs"), "--namespace", "docs", **given)
+        indexed = in_process("index", str(tmp_path / "docs"), "--namespace", "docs", **variables)
         assert indexed.returncode == 0, indexed.stderr
         yield home
         process.terminate()
@@ -132,7 +132,7 @@ def test_each_task_of_the_application_runs_once_while_both_work(home: Path, tmp_
 
         def wait_longer_than_chorale_would() -> None:
             ticks = shop.ran()["tick"]
-            until(lambda: shop.ran()["tick"] > ticks + GIVEN_BACK_AFTER_S + LOOKED_EVERY_S, 60)
+            until(lambda: shop.ran()["tick"] > ticks + VISIBILITY_TIMEOUT_S + RESTORE_INTERVAL_S, 60)
 
         worker = start(shop.start_worker())
         start(shop.start("beat", "beat", "--schedule", str(tmp_path / "schedule")))
@@ -151,11 +151,11 @@ def test_each_task_of_the_application_runs_once_while_both_work(home: Path, tmp_
         start(shop.start_worker())
         shop.send("report", "acks_late")
         follow = shop.app.signature("shop.keep").set(queue="shop")
-        asked = [
-            shop.app.send_task("chorale.retrieve", args=[ASKED], queue="chorale.retrieve", link=follow)
+        results = [
+            shop.app.send_task("chorale.retrieve", args=[REQUEST], queue="chorale.retrieve", link=follow)
             for _ in range(5)
         ]
-        assert [one.get(timeout=60)["status"] for one in asked] == ["complete"] * 5
+        assert [one.get(timeout=60)["status"] for one in results] == ["complete"] * 5
         wait_longer_than_chorale_would()
         shop.release_reports()
 

@@ -24,9 +24,9 @@ def test_past_searches_are_listed_page_by_page_and_shown_with_their_branches(api
         assert (listed, rest["next"]) == (ids[::-1], None)
         (one,) = client.get("/v1/audit", params={"correlation_id": "c1"}).json()["searches"]
         assert (one["request_id"], one["text"], one["questions"]) == (ids[1], "bread 1", 1)
-        shown = client.get(f"/v1/audit/{ids[0]}").json()
-        assert {one["branch"] for one in shown["branches"]} == {"bm25", "vector", "hyde"}
-        assert shown["questions"][0]["hits"][0]["document_id"] == "bread"
+        recorded = client.get(f"/v1/audit/{ids[0]}").json()
+        assert {one["branch"] for one in recorded["branches"]} == {"bm25", "vector", "hyde"}
+        assert recorded["questions"][0]["hits"][0]["document_id"] == "bread"
 
 
 def test_a_key_sees_the_searches_of_its_tenant_and_namespaces_alone_and_an_admin_all(
@@ -43,15 +43,15 @@ def test_a_key_sees_the_searches_of_its_tenant_and_namespaces_alone_and_an_admin
     ):
         own = search(owner, "whose bread?")
         wait_listed(admin, own, without_key)
-        told = {
+        texts = {
             other.get(f"/v1/audit/{own}").text,
             other.get("/v1/audit/unknown").text,
             other.get(f"/v1/audit/{without_key}").text,
             narrow.get(f"/v1/audit/{own}").text,
             owner.get("/v1/audit/t.owner.unknown").text,
         }
-        assert len(told) == 1
-        assert '"status": 404' in told.pop()
+        assert len(texts) == 1
+        assert '"status": 404' in texts.pop()
         assert other.get("/v1/audit").json()["searches"] == narrow.get("/v1/audit").json()["searches"] == []
         assert runner.get("/v1/audit").status_code == 403
         assert admin.get(f"/v1/audit/{own}").status_code == 200

@@ -98,10 +98,10 @@ def test_without_redis_a_search_is_a_problem_that_is_worth_repeating(
             ("DELETE", location),
             ("GET", f"{location}/events"),
         ):
-            found = client.request(method, path, json=BREAD if method == "POST" else None)
-            told = problem(found, 503, "unavailable")
-            assert (told["retryable"], found.headers["retry-after"]) == (True, "1")
-            assert "redis" not in told["detail"].lower()
+            response = client.request(method, path, json=BREAD if method == "POST" else None)
+            document = problem(response, 503, "unavailable")
+            assert (document["retryable"], response.headers["retry-after"]) == (True, "1")
+            assert "redis" not in document["detail"].lower()
         assert "redis" in {one["name"] for one in client.get("/readyz").json()["missing"]}
         assert client.get("/healthz").status_code == 200
         own_redis_server.start()
@@ -154,6 +154,6 @@ def test_an_error_of_the_service_has_the_headers_of_the_key_s_calls(
 
     monkeypatch.setattr(searches, "not_ended", broken)
     with idle_api.client(requests_per_minute=9) as client:
-        found = client.post(SEARCHES, json=BREAD, headers={"Prefer": "respond-async"})
-    problem(found, 500, "internal")
-    assert found.headers["ratelimit"].startswith('"minute";r=8;t=')
+        response = client.post(SEARCHES, json=BREAD, headers={"Prefer": "respond-async"})
+    problem(response, 500, "internal")
+    assert response.headers["ratelimit"].startswith('"minute";r=8;t=')

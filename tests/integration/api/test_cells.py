@@ -128,11 +128,11 @@ def put_to_work(server: RedisServer) -> None:
 
 def readiness(http: httpx.Client) -> tuple[int, dict[str | None, set[str]]]:
     """The status, and the names of the missing parts by cell."""
-    found, missing = http.get("/readyz"), defaultdict(set)
-    for part in found.json()["missing"]:
+    response, missing = http.get("/readyz"), defaultdict(set)
+    for part in response.json()["missing"]:
         missing[part.get("cell")].add(part["name"])
-    assert found.json()["is_ready"] == (found.status_code == 200)
-    return found.status_code, dict(missing)
+    assert response.json()["is_ready"] == (response.status_code == 200)
+    return response.status_code, dict(missing)
 
 
 @pytest.mark.parametrize("loss", ["killed", "silent"])
@@ -169,8 +169,8 @@ def test_the_health_page_shows_every_cell_and_that_one_is_lost(
         page = browser.get("/console/health").text
     assert (state["is_ready"], state["cells"]["a"]) == (True, None)
     assert [worker["name"] for worker in state["cells"]["b"]["workers"]] == ["sweeper", "worker"]
-    for shown in ("<h2>Cell a</h2>", "Its Redis does not answer", "<h2>Cell b</h2>", "<h3>Queues</h3>"):
-        assert shown in page
+    for text in ("<h2>Cell a</h2>", "Its Redis does not answer", "<h2>Cell b</h2>", "<h3>Queues</h3>"):
+        assert text in page
 
 
 def test_without_cells_a_limited_call_costs_one_round_trip(tmp_path: Path) -> None:
@@ -185,8 +185,8 @@ def test_without_cells_a_limited_call_costs_one_round_trip(tmp_path: Path) -> No
         assert called(client, 1) == [200]
         calls = {name: said["calls"] for name, said in redis.info("commandstats").items()}
     # One transaction, which is sent at once.
-    asked = {"multi": 1, "set": 1, "incrby": 1, "pttl": 1, "exec": 1}
+    transaction = {"multi": 1, "set": 1, "incrby": 1, "pttl": 1, "exec": 1}
     assert {name.removeprefix("cmdstat_"): count for name, count in calls.items()} == {
-        **asked,
+        **transaction,
         "config|resetstat": 1,
     }

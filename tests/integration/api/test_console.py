@@ -16,7 +16,15 @@ from chorale_client.adapters.mcp import _Tools
 from chorale_client.answer import Answer
 from chorale_client.connections.urls import celery_url
 
-from tests.integration.api.visitors import MARKUP, NOT_OPERATORS, PAGES, asked, record, token_of, visitor
+from tests.integration.api.visitors import (
+    MARKUP,
+    NOT_OPERATORS,
+    PAGES,
+    page_answer,
+    record,
+    token_of,
+    visitor,
+)
 from tests.support.faults.moments import joining_without_one_branch
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 from tests.support.servers.http_api import HttpApi
@@ -39,7 +47,7 @@ def test_every_page_is_also_json_and_allows_no_script_of_others(operator: httpx.
 
 
 def test_the_search_page_says_why_each_hit_stands_where_it_stands(operator: httpx.Client) -> None:
-    answer = asked(operator, "How is bread baked?")
+    answer = page_answer(operator, "How is bread baked?")
     best = answer["hits"][0]
     assert (answer["status"], best["document_id"], best["title"]) == ("complete", "bread", "Bread")
     assert [bar["branch"] for bar in best["bars"]] == ["bm25", "vector", "hyde"]
@@ -56,7 +64,7 @@ def test_the_search_page_says_why_each_hit_stands_where_it_stands(operator: http
 
 
 def test_a_branch_keeps_its_colour_where_another_found_nothing(operator: httpx.Client) -> None:
-    answer = asked(operator, "zymurgy")  # no document has this word, so bm25 finds nothing
+    answer = page_answer(operator, "zymurgy")  # no document has this word, so bm25 finds nothing
     assert answer["chart"]["columns"][0]["name"] == "vector"
     bars = [bar for hit in answer["hits"] for bar in hit["bars"]]
     assert {bar["series"] for bar in bars if bar["branch"] == "vector"} == {1}
@@ -106,7 +114,7 @@ def test_a_value_of_a_hit_s_metadata_is_a_filter_that_one_click_adds(
         api_pipeline.index({name: CORPUS[name]}, namespace="facets", topic=topic, year=2026, tags=["a", "b"])
     filters = {"year": {"gte": 2000}}
     options = {"namespace": "facets", "filters": dumps(filters)}
-    hit, *others = asked(operator, "How is bread baked?", **options)["hits"]
+    hit, *others = page_answer(operator, "How is bread baked?", **options)["hits"]
     facets = [(facet["name"], facet["value"], loads(facet["filters"])) for facet in hit["facets"]]
     assert facets == [
         ("topic", "food", {**filters, "topic": "food"}),
@@ -116,9 +124,9 @@ def test_a_value_of_a_hit_s_metadata_is_a_filter_that_one_click_adds(
     ]
     assert [other["document_id"] for other in others] == ["deposit"]
     options["filters"] = hit["facets"][0]["filters"]
-    assert [hit["document_id"] for hit in asked(operator, "How is bread baked?", **options)["hits"]] == [
-        "bread"
-    ]
+    assert [
+        hit["document_id"] for hit in page_answer(operator, "How is bread baked?", **options)["hits"]
+    ] == ["bread"]
 
 
 def test_the_page_s_search_can_be_copied_for_a_terminal_for_python_and_for_celery(
@@ -131,8 +139,8 @@ def test_the_page_s_search_can_be_copied_for_a_terminal_for_python_and_for_celer
         "timeout_s": "20.5",
     }
     page = operator.get("/console/search.json", params=parameters).json()
-    shown = [hit["document_id"] for hit in page["answer"]["hits"]]
-    assert len(shown) == 2
+    ids = [hit["document_id"] for hit in page["answer"]["hits"]]
+    assert len(ids) == 2
     environment = {**os.environ, "KEY": api.key()}
     curl = subprocess.run(page["calls"]["curl"], shell=True, env=environment, capture_output=True, check=True)
     monkeypatch.setenv("CHORALE_REDIS_URL", api.settings.redis_url or "")
@@ -144,7 +152,7 @@ def test_the_page_s_search_can_be_copied_for_a_terminal_for_python_and_for_celer
         exec(page["calls"]["Python"], scope)
     for answer in (Answer.from_wire(curl.stdout), from_celery, scope["answer"]):
         assert answer.questions[0].text == parameters["q"]
-        assert [hit.document_id for hit in answer.hits] == shown
+        assert [hit.document_id for hit in answer.hits] == ids
 
 
 def test_the_page_s_search_is_also_a_call_of_the_tool_that_mcp_has(operator: httpx.Client) -> None:
@@ -159,7 +167,7 @@ def test_the_page_s_search_is_also_a_call_of_the_tool_that_mcp_has(operator: htt
 def test_a_hit_is_graded_where_it_is_shown_and_the_same_answer_comes_back(api: HttpApi) -> None:
     rights = {"scopes": frozenset({"search:run"})}
     with visitor(api, "grader", **rights) as browser, visitor(api, "stranger", **rights) as stranger:
-        request_id = asked(browser, MARKUP)["request_id"]
+        request_id = page_answer(browser, MARKUP)["request_id"]
         form = {"token": token_of(browser, "search"), "request": request_id, "document_id": "bread"}
         form |= {"grade": "2", "q": MARKUP, "namespace": "default"}
         saved = until(lambda: _posted(browser, form), 30)
@@ -168,7 +176,7 @@ def test_a_hit_is_graded_where_it_is_shown_and_the_same_answer_comes_back(api: H
         assert (page["answer"]["request_id"], page["grades"]) == (request_id, {"bread": 2})
         assert 'aria-pressed="true"' in browser.get(saved.headers["location"]).text
         # The address of another question does not show this answer.
-        other = asked(browser, "How is bread baked?", request=request_id)
+        other = page_answer(browser, "How is bread baked?", request=request_id)
         assert other["request_id"] != request_id
         for change, status in (
             ({"grade": "4"}, 422),
@@ -178,8 +186,8 @@ def test_a_hit_is_graded_where_it_is_shown_and_the_same_answer_comes_back(api: H
             assert browser.post("/console/search", data={**form, **change}).status_code == status
         theirs = {**form, "token": token_of(stranger, "search")}
         assert stranger.post("/console/search", data=theirs).status_code == 404
-        shown = asked(stranger, MARKUP, request=request_id)
-        assert shown["request_id"].startswith("t.stranger.")
+        answer = page_answer(stranger, MARKUP, request=request_id)
+        assert answer["request_id"].startswith("t.stranger.")
 
 
 def _posted(browser: httpx.Client, form: dict[str, str]) -> httpx.Response | None:
@@ -214,9 +222,9 @@ def test_a_search_obeys_the_namespaces_filter_and_limits_of_the_key(api: HttpApi
         assert "default" in page["error"]
         assert page["namespaces"] == []
     with visitor(api, scopes=frozenset({"search:run"}), filters={"customer": "none"}) as browser:
-        assert asked(browser, "bread")["hits"] == []
+        assert page_answer(browser, "bread")["hits"] == []
     with visitor(api, max_top_k=2) as browser:
-        assert len(asked(browser, "bread")["hits"]) == 2
+        assert len(page_answer(browser, "bread")["hits"]) == 2
         page = browser.get("/console/search.json", params={"q": "bread", "top_k": "3"}).json()
         assert page["error"] == "top_k: 3 is more than this key allows; its maximum is 2"
     with visitor(api, requests_per_minute=2) as browser:

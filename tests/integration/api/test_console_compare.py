@@ -99,9 +99,9 @@ def test_a_key_compares_the_requests_of_its_tenant_and_namespaces_alone(
     assert page(browser, b="bm25")["requests"] == len(QUESTIONS)
     assert secret not in browser.get("/console/compare?b=bm25").text
     narrow = {"scopes": NOT_OPERATORS, "namespaces": frozenset({"law"})}
-    with visitor(api, "comparing", **narrow) as of_another_namespace:
-        data = page(of_another_namespace)
-        assert data["requests"] == page(of_another_namespace, namespace="default")["requests"] == 0
+    with visitor(api, "comparing", **narrow) as outsider:
+        data = page(outsider)
+        assert data["requests"] == page(outsider, namespace="default")["requests"] == 0
     with visitor(api, "comparing", scopes=frozenset({"search:run"})) as searcher:
         assert searcher.get("/console/compare").status_code == 403
 
@@ -138,8 +138,8 @@ def test_the_judgements_of_another_tenant_count_for_nothing(
     assert page(browser)["comparison"]["judged"]["questions"] == 0
     assert "No relevant document of these questions is judged." in browser.get("/console/compare").text
     assert page(browser, questions="judged")["requests"] == 0
-    with visitor(api, "judging", scopes=NOT_OPERATORS, namespaces=frozenset({"law"})) as of_another_namespace:
-        assert page(of_another_namespace, questions="judged")["requests"] == 0
+    with visitor(api, "judging", scopes=NOT_OPERATORS, namespaces=frozenset({"law"})) as outsider:
+        assert page(outsider, questions="judged")["requests"] == 0
     with visitor(api) as operator:
         assert page(operator, questions="judged")["requests"] >= 1
 
@@ -168,17 +168,17 @@ def test_changed_weights_are_compared_and_shown_as_a_configuration_to_copy(brows
 def test_twenty_graded_hits_show_the_tuned_weights(api: HttpApi) -> None:
     questions = [f"What does document number {number} say of bread?" for number in range(20)]
     with api.client("tuning") as client:
-        found = client.post("/v1/searches", json={"questions": questions, "cache": "bypass"}).json()
-        wait_listed(client, found["request_id"])
+        answer = client.post("/v1/searches", json={"questions": questions, "cache": "bypass"}).json()
+        wait_listed(client, answer["request_id"])
         graded = [
             {
-                "request_id": found["request_id"],
+                "request_id": answer["request_id"],
                 "question": place,
                 "action": "grade",
                 "document_id": question["hits"][0]["document_id"],
                 "grade": 3,
             }
-            for place, question in enumerate(found["questions"])
+            for place, question in enumerate(answer["questions"])
         ]
         assert client.post("/v1/feedback", json=graded).json() == {"recorded": 20}
     tuned = {"questions": "judged", "tune": "yes"}

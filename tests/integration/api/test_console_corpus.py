@@ -28,11 +28,11 @@ def indexed(browser: httpx.Client, address: str) -> dict[str, Any]:
     """The outcome of the ticket at this address."""
     path, question, query = address.partition("?")
 
-    def look() -> dict[str, Any] | None:
+    def ended_ticket() -> dict[str, Any] | None:
         ticket: dict[str, Any] = browser.get(f"{path}.json{question}{query}").json()
         return ticket if ticket["state"] != "waiting" else None
 
-    ticket = until(look, 60)
+    ticket = until(ended_ticket, 60)
     assert ticket is not None
     return ticket
 
@@ -54,10 +54,11 @@ def test_a_namespace_is_shown_with_how_it_was_built_its_documents_and_rules(
         html = browser.get("/console/corpus/shown").text
         assert "contains: baking" in html
         assert 'href="/console/corpus/shown/document?id=bread"' in html
-        shown = browser.get("/console/corpus/shown/document.json", params={"id": "bread"}).json()["document"]
-        assert (shown["title"], shown["metadata"]) == ("Bread", {"year": 2026})
+        address = "/console/corpus/shown/document.json"
+        document = browser.get(address, params={"id": "bread"}).json()["document"]
+        assert (document["title"], document["metadata"]) == ("Bread", {"year": 2026})
         text = "Bread is baked from flour, water, salt and a little patience."
-        assert [passage["text"] for passage in shown["passages"]] == [text]
+        assert [passage["text"] for passage in document["passages"]] == [text]
         for path in ("corpus/nowhere", "corpus/shown/document?id=none", "corpus/shown/document?id=a%00"):
             assert browser.get(f"/console/{path}").status_code == 404
 
@@ -100,8 +101,8 @@ def test_uploaded_files_become_documents_shown_as_text_and_what_cannot_be_read_i
         assert (ticket["state"], ticket["outcome"]["added"]) == ("done", 3)
         assert ticket["left_out"].startswith("<b>.x: no reader for .x")
         document = "/console/corpus/kitchen/document"
-        shown = browser.get(f"{document}.json", params={"id": "upload/oven.md"}).json()["document"]
-        assert (shown["title"], "An oven bakes bread." in shown["passages"][0]["text"]) == ("Oven", True)
+        oven = browser.get(f"{document}.json", params={"id": "upload/oven.md"}).json()["document"]
+        assert (oven["title"], "An oven bakes bread." in oven["passages"][0]["text"]) == ("Oven", True)
         assert other.get(address).status_code == 404
         pages = [
             browser.get("/console/corpus/kitchen"),
@@ -166,6 +167,7 @@ def test_an_upload_in_the_console_of_which_nothing_comes_is_given_up(
         ((), "file: choose at least one"),
         ((("empty.md", ""),), "file: nothing can be read. empty.md: empty"),
         ((("..", "x"),), "file: no file can have the name"),
+        ((("a/x.md", "one"), ("b/x.md", "two")), "file: several files have the name &#39;x.md&#39;"),
     ],
 )
 def test_an_upload_of_which_nothing_can_be_read_says_why(

@@ -14,7 +14,7 @@ from tests.support.waiting import until
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _asked(api: HttpApi) -> None:
+def _recorded_request(api: HttpApi) -> None:
     # The names of the breakers are published with the counts of the first requests.
     record(api, "acme", "How is bread baked?")
 

@@ -96,9 +96,9 @@ def test_a_person_searches_opens_the_request_moves_a_slider_and_sends_the_addres
     deadline.fill("0")
     expect(page.get_by_text("Nothing is left to fuse")).to_be_visible()
     # The address alone shows a colleague the same.
-    address, shown = page.url, page.locator("#fused").inner_text()
+    address, fused = page.url, page.locator("#fused").inner_text()
     page.goto(address)
-    assert page.locator("#fused").inner_text() == shown
+    assert page.locator("#fused").inner_text() == fused
     page.get_by_role("link", name="as it was recorded").click()
     page.get_by_label("Where is document").fill("bread")
     expect(page.locator(".where")).to_contain_text("The fusion puts it at rank")
@@ -168,17 +168,17 @@ def test_a_hit_is_graded_without_another_search_and_the_request_is_searched_agai
     expect(page.locator("#again tbody tr").first).to_contain_text("repairs")
 
 
-def test_a_page_that_nobody_looks_at_asks_for_nothing(visitor: Visitor) -> None:
+def test_a_hidden_page_sends_no_request(visitor: Visitor) -> None:
     page = visitor.page
     page.clock.install()
     page.goto(page.url.replace("/search", "/jobs"))
     with page.expect_request("**/console/jobs"):
         page.clock.run_for(8_000)
     page.evaluate("Object.defineProperty(document, 'hidden', {value: true})")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
     page.clock.run_for(60_000)
-    assert asked == []
+    assert requests == []
 
 
 def test_a_column_s_head_sorts_the_rows_and_the_order_outlives_a_refresh(visitor: Visitor) -> None:
@@ -228,11 +228,11 @@ def test_results_follow_the_typing_where_the_visitor_wants_that(visitor: Visitor
     page.get_by_label("Search while I type").check()
     expect(page.locator("#hit-1")).to_contain_text("bread")
     page.clock.pause_at(page.evaluate("Date.now() + 1_000"))
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
     page.get_by_label("Question").press_sequentially("repairs", delay=20)
     page.get_by_label("Question").fill("Who pays for repairs?")
-    assert asked == [], "the page waits for a pause in the typing"
+    assert requests == [], "the page waits for a pause in the typing"
     page.clock.run_for(400)
     page.clock.resume()
     expect(page.locator("#hit-1")).to_contain_text("repairs")
@@ -256,8 +256,8 @@ def test_every_page_obeys_the_rules_of_accessibility_and_fits_the_window(
             wait_listed(client, request_id)
         for path in (*PAGES, f"requests/{request_id}?document=bread&deadline_ms=1"):
             visitor.page.goto(f"{api.origin}/console/{path}")
-            found = Axe().run(visitor.page)
-            assert found.violations_count == 0, f"{path}: {found.generate_report()}"
+            results = Axe().run(visitor.page)
+            assert results.violations_count == 0, f"{path}: {results.generate_report()}"
             # Wide tables and pictures scroll by themselves; the page does not.
             assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width, path
         assert visitor.faults == []

@@ -31,7 +31,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shadowed]:
 
 
 @pytest.fixture(scope="module")
-def asked(pipeline: Shadowed) -> list[Answer]:
+def answers(pipeline: Shadowed) -> list[Answer]:
     """Nine recorded requests of the tenant `acme`, whose pages two configurations share."""
     answers = [pipeline.ask(QUESTION, request_id=owned("acme", f"r{number}")) for number in range(9)]
     pipeline.write()
@@ -73,11 +73,11 @@ def compared(browser: httpx.Client, what: str, **parameters: str) -> Any:
 
 
 def test_feedback_of_the_keys_tenant_says_which_configuration_is_better(
-    api: HttpApi, asked: list[Answer]
+    api: HttpApi, answers: list[Answer]
 ) -> None:
     events = [
         {"request_id": answer.request_id, "action": "click", "document_id": teams(answer)["B"][0]}
-        for answer in asked
+        for answer in answers
     ]
     with api.client("acme") as client:
         assert client.post("/v1/feedback", json=events).json() == {"recorded": 9}
@@ -96,15 +96,15 @@ def test_feedback_of_the_keys_tenant_says_which_configuration_is_better(
 
 
 def test_the_page_of_a_request_shows_the_page_as_it_was_and_each_configuration_alone(
-    api: HttpApi, asked: list[Answer]
+    api: HttpApi, answers: list[Answer]
 ) -> None:
-    answer = asked[0]
+    answer = answers[0]
     address = f"/console/requests/{answer.request_id}"
     with visitor(api, "acme", scopes=NOT_OPERATORS) as browser:
         fusion = browser.get(f"{address}.json").json()["fusion"]
         assert (fusion["rival"], fusion["swap"]) == ("scores", None)
-        shown = [hit["document_id"] for hit in fusion["hits"]]
-        assert shown[: len(answer.hits)] == [hit.document_id for hit in answer.hits]
+        ids = [hit["document_id"] for hit in fusion["hits"]]
+        assert ids[: len(answer.hits)] == [hit.document_id for hit in answer.hits]
         html = browser.get(address).text
         assert "Hits of rrf (A) and of scores (B) share this page" in html
         for change in ({"configuration": "rrf"}, {"k": "60"}):

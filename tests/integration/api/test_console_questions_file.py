@@ -27,22 +27,22 @@ def ask(browser: httpx.Client, name: str, content: bytes, **fields: str) -> http
 def test_the_questions_of_a_file_are_asked_in_few_requests_and_compared_once_these_have_ended(
     api: HttpApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(questions_file, "OF_A_REQUEST", 2)
+    monkeypatch.setattr(questions_file, "QUESTIONS_A_REQUEST", 2)
     with visitor(api, "file", scopes=NOT_OPERATORS) as browser:
         answer = ask(browser, "questions.txt", LINES)
         assert answer.status_code == 303, answer.text
-        given = dict(parse_qsl(urlsplit(answer.headers["location"]).query))
-        assert (given["a"], given["b"], given["awaited"]) == ("rrf", "bm25", "2")
-        until(lambda: page(browser, **given)["requests"] == 2)
-        assert page(browser, **given)["comparison"]["questions"] == len(QUESTIONS)
-        assert page(browser, **{**given, "correlation_id": "another"})["requests"] == 0
+        parameters = dict(parse_qsl(urlsplit(answer.headers["location"]).query))
+        assert (parameters["a"], parameters["b"], parameters["awaited"]) == ("rrf", "bm25", "2")
+        until(lambda: page(browser, **parameters)["requests"] == 2)
+        assert page(browser, **parameters)["comparison"]["questions"] == len(QUESTIONS)
+        assert page(browser, **{**parameters, "correlation_id": "another"})["requests"] == 0
         # The page that judges what settles it compares the same requests.
-        assert page(browser, **given)["state"]["correlation_id"] == given["correlation_id"]
-        ahead = browser.get("/console/compare", params={**given, "awaited": "3"}).text
+        assert page(browser, **parameters)["state"]["correlation_id"] == parameters["correlation_id"]
+        ahead = browser.get("/console/compare", params={**parameters, "awaited": "3"}).text
         assert "This page looks again" in ahead
-        assert "This page looks again" not in browser.get("/console/compare", params=given).text
+        assert "This page looks again" not in browser.get("/console/compare", params=parameters).text
     with visitor(api, "file-stranger", scopes=NOT_OPERATORS) as stranger:
-        assert page(stranger, **given)["requests"] == 0
+        assert page(stranger, **parameters)["requests"] == 0
     reading = NOT_OPERATORS - {"search:run"}
     with visitor(api, "file", scopes=reading) as reader:
         assert "Ask a file of questions" not in reader.get("/console/compare").text

@@ -9,7 +9,7 @@ import pytest
 
 from console.charts import LANES_WIDTH, lanes
 from console.searched_again import moves
-from tests.integration.api.visitors import MARKUP, NOT_OPERATORS, asked, token_of, visitor
+from tests.integration.api.visitors import MARKUP, NOT_OPERATORS, page_answer, token_of, visitor
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
@@ -17,7 +17,7 @@ from tests.support.waiting import until
 
 def recorded(browser: httpx.Client, question: str, namespace: str = "default") -> str:
     """The id of a search that the trail has."""
-    request_id: str = asked(browser, question, namespace=namespace)["request_id"]
+    request_id: str = page_answer(browser, question, namespace=namespace)["request_id"]
     until(lambda: browser.get(f"/console/requests/{request_id}").status_code == 200, 30)
     return request_id
 

@@ -67,8 +67,10 @@ def test_feedback_on_a_request_whose_hits_were_not_kept_is_recorded(
     (request_id,) = record(api, "acme", "How is bread baked tomorrow?")
     with engine.begin() as connection:  # as with `CHORALE_AUDIT_HITS_SHARE=0`
         connection.execute(delete(HitRow).where(HitRow.request_id == request_id))
-        left_out = update(BranchRow).where(BranchRow.request_id == request_id).values(candidates=None)
-        connection.execute(left_out)
+        without_candidates = (
+            update(BranchRow).where(BranchRow.request_id == request_id).values(candidates=None)
+        )
+        connection.execute(without_candidates)
     event = {"request_id": request_id, "document_id": "bread", "action": "grade", "grade": 3}
     assert acme.post("/v1/feedback", json=event).json() == {"recorded": 1}
     assert rows(engine, request_id) == [("bread", "grade", 3, None, "user")]
@@ -138,7 +140,7 @@ def test_a_request_of_another_tenant_or_namespace_is_as_unknown_as_one_that_neve
         api.client("acme", namespaces=frozenset({"law"}), scopes=runs) as narrow,
         api.client("acme", scopes=frozenset({"audit:read"})) as reader,
     ):
-        asked = [
+        answers = [
             other.post("/v1/feedback", json={**event, "request_id": searched}),
             other.post("/v1/feedback", json={**event, "request_id": "t.other.unknown"}),
             narrow.post("/v1/feedback", json={**event, "request_id": searched}),
@@ -148,8 +150,8 @@ def test_a_request_of_another_tenant_or_namespace_is_as_unknown_as_one_that_neve
             ),
         ]
         assert reader.post("/v1/feedback", json={**event, "request_id": searched}).status_code == 403
-    assert {answer.status_code for answer in asked} == {404}
-    assert len({answer.text for answer in asked}) == 1
+    assert {answer.status_code for answer in answers} == {404}
+    assert len({answer.text for answer in answers}) == 1
     assert rows(engine, searched) == before
 
 

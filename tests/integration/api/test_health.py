@@ -16,13 +16,13 @@ BRANCHES = ["chorale.bm25", "chorale.vector", "chorale.hyde"]
 
 
 @pytest.fixture(autouse=True)
-def _look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "READINESS_CACHED_FOR_S", 0.0)
 
 
-def missing(found: httpx.Response) -> dict[str, bool]:
+def missing(response: httpx.Response) -> dict[str, bool]:
     """Whether each missing part is needed, by name."""
-    return {one["name"]: one["is_needed"] for one in found.json()["missing"]}
+    return {one["name"]: one["is_needed"] for one in response.json()["missing"]}
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def anybody(api: HttpApi) -> Iterator[httpx.Client]:
 
 def test_a_running_installation_is_ready_and_what_it_does_without_is_named(anybody: httpx.Client) -> None:
     assert anybody.get("/healthz").json() == {"status": "ok"}
-    found = anybody.get("/readyz")
-    assert (found.status_code, found.json()["is_ready"]) == (200, True)
-    assert {name: needed for name, needed in missing(found).items() if name != "chorale.bulk"} == {}
+    response = anybody.get("/readyz")
+    assert (response.status_code, response.json()["is_ready"]) == (200, True)
+    assert {name: needed for name, needed in missing(response).items() if name != "chorale.bulk"} == {}
 
 
 def test_without_a_branch_it_is_ready_and_the_queue_is_named(
@@ -44,8 +44,8 @@ def test_without_a_branch_it_is_ready_and_the_queue_is_named(
     api_pipeline.pause("chorale.hyde")
     try:
         api_pipeline.redis_forget("chorale.hyde")
-        found = anybody.get("/readyz")
-        assert (found.status_code, missing(found)["chorale.hyde"]) == (200, False)
+        response = anybody.get("/readyz")
+        assert (response.status_code, missing(response)["chorale.hyde"]) == (200, False)
     finally:
         api_pipeline.resume("chorale.hyde")
         api_pipeline.wait_ready(["chorale.hyde"])
@@ -53,9 +53,9 @@ def test_without_a_branch_it_is_ready_and_the_queue_is_named(
 
 def test_without_workers_it_is_not_ready(idle_api: HttpApi) -> None:
     with idle_api.stranger() as anybody:
-        found = anybody.get("/readyz")
-    assert (found.status_code, found.json()["is_ready"]) == (503, False)
-    assert missing(found) == {
+        response = anybody.get("/readyz")
+    assert (response.status_code, response.json()["is_ready"]) == (503, False)
+    assert missing(response) == {
         "chorale.retrieve": True,
         **dict.fromkeys(BRANCHES, True),
         "chorale.fusion": True,
@@ -70,9 +70,9 @@ def test_metrics_are_for_admins(api: HttpApi, anybody: httpx.Client) -> None:
     with api.client(scopes=frozenset({"audit:read"})) as client:
         assert client.get("/metrics").status_code == 403
     with api.client(scopes=frozenset({"admin"})) as client:
-        found = client.get("/metrics")
-    assert found.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert "chorale_" in found.text
+        response = client.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert "chorale_" in response.text
 
 
 def test_a_login_that_redis_refuses_is_named_in_the_answer_and_in_the_log(

@@ -14,7 +14,7 @@ import pytest
 from api.jobs.routes import RESULT_TYPES
 from records.jobs.job import Outcome, State
 from records.jobs.store import Jobs
-from tests.support.jobs import answered, ended, lines, result, submitted, taken
+from tests.support.jobs import answered, ended, lines, next_segment, result, submitted
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
@@ -45,21 +45,21 @@ def new_id(tenant: str = "someone") -> str:
 
 
 def submit(client: httpx.Client, body: Any = BREAD, headers: Any = JSONL, **options: Any) -> dict[str, Any]:
-    found = client.post("/v1/jobs", content=body, headers=headers, params=options)
-    assert found.status_code == 201, found.text
-    job: dict[str, Any] = found.json()
-    assert found.headers["location"] == f"/v1/jobs/{job['job_id']}"
+    response = client.post("/v1/jobs", content=body, headers=headers, params=options)
+    assert response.status_code == 201, response.text
+    job: dict[str, Any] = response.json()
+    assert response.headers["location"] == f"/v1/jobs/{job['job_id']}"
     return job
 
 
 def wait_ended(client: httpx.Client, job_id: str) -> dict[str, Any]:
-    def look() -> dict[str, Any] | None:
+    def ended_job() -> dict[str, Any] | None:
         job: dict[str, Any] = client.get(f"/v1/jobs/{job_id}").json()
         return job if job["state"] == "ended" else None
 
-    found = until(look, 60)
-    assert found is not None
-    return found
+    job = until(ended_job, 60)
+    assert job is not None
+    return job
 
 
 def test_a_file_of_questions_is_answered_and_its_results_are_read_in_every_format(
@@ -85,9 +85,9 @@ def test_a_file_of_questions_is_answered_and_its_results_are_read_in_every_forma
         ("trec", b"a Q0 bread 1"),
         ("parquet", b"PAR1"),
     ):
-        found = acme.get(results, params={"format": form})
-        assert (found.status_code, found.headers["content-type"]) == (200, RESULT_TYPES[form])
-        assert found.content.startswith(beginning)
+        response = acme.get(results, params={"format": form})
+        assert (response.status_code, response.headers["content-type"]) == (200, RESULT_TYPES[form])
+        assert response.content.startswith(beginning)
 
 
 def test_csv_is_read(someone: httpx.Client) -> None:
@@ -114,9 +114,9 @@ def test_lines_are_stored_while_the_upload_goes_on(someone: httpx.Client, store:
 
 def test_wrong_lines_are_named_and_refuse_the_job_or_are_skipped(someone: httpx.Client, store: Jobs) -> None:
     wrong = b'{"text": "bread"}\n{"text": ""}\nnothing\n'
-    found = someone.post("/v1/jobs", content=wrong, headers=JSONL)
-    document = found.json()
-    assert (found.status_code, document["code"], document["wrong"]) == (422, "invalid", 2)
+    response = someone.post("/v1/jobs", content=wrong, headers=JSONL)
+    document = response.json()
+    assert (response.status_code, document["code"], document["wrong"]) == (422, "invalid", 2)
     assert [line["line"] for line in document["lines"]] == [2, 3]
     assert document["lines"][0]["error"] == "text: empty"
     assert store.get(document["job_id"]).outcome == Outcome.FAILED
@@ -126,7 +126,7 @@ def test_wrong_lines_are_named_and_refuse_the_job_or_are_skipped(someone: httpx.
 
 
 @pytest.mark.parametrize(
-    ("given", "status", "said"),
+    ("call", "status", "said"),
     [
         ({"content": b"", "headers": JSONL}, 422, "there is no line"),
         ({"content": BREAD, "headers": {"Content-Type": "application/pdf"}}, 415, "Content-Type: there are:"),
@@ -147,13 +147,13 @@ def test_wrong_lines_are_named_and_refuse_the_job_or_are_skipped(someone: httpx.
     ],
 )
 def test_a_submission_that_cannot_be_done_says_why(
-    someone: httpx.Client, given: dict[str, Any], status: int, said: str
+    someone: httpx.Client, call: dict[str, Any], status: int, said: str
 ) -> None:
-    if "Idempotency-Key" in (given.get("headers") or {}):
-        given["headers"] = {name: value.encode() for name, value in given["headers"].items()}
-    found = someone.post("/v1/jobs", **given)
-    assert found.status_code == status, found.text
-    assert said in found.json()["detail"]
+    if "Idempotency-Key" in (call.get("headers") or {}):
+        call["headers"] = {name: value.encode() for name, value in call["headers"].items()}
+    response = someone.post("/v1/jobs", **call)
+    assert response.status_code == status, response.text
+    assert said in response.json()["detail"]
 
 
 def test_jobs_are_listed_newest_first_page_by_page(idle_api: HttpApi) -> None:
@@ -224,13 +224,13 @@ def test_a_key_for_another_namespace_neither_sees_nor_ends_a_job_of_its_tenant(
 
 def test_a_grant_binds_every_line(idle_api: HttpApi, store: Jobs) -> None:
     rights = {"namespaces": frozenset({"default"}), "filters": {"year": 2020}, "max_top_k": 3, "weight": 2.0}
-    given = [
+    rows = [
         {"text": "plain"},
         {"text": "narrower", "filters": {"year": {"gte": 2000}}},
         {"text": "too many", "top_k": 4},
         {"questions": ["one", "two"]},
     ]
-    body = b"\n".join(json.dumps(line).encode() for line in given)
+    body = b"\n".join(json.dumps(line).encode() for line in rows)
     with idle_api.client("bound", scopes=frozenset({"jobs:write"}), **rights) as client:
         assert (
             client.post("/v1/jobs", content=body, headers=JSONL, params={"namespace": "law"}).status_code
@@ -241,12 +241,12 @@ def test_a_grant_binds_every_line(idle_api: HttpApi, store: Jobs) -> None:
         assert [line["error"] for line in job["wrong_lines"]] == [
             "top_k: 4 is more than this key allows; its maximum is 3"
         ]
-        told = client.post("/v1/jobs", content=body, headers=JSONL, params={"on_end": "{}"})
-        assert told.status_code == 403
-    segment = taken(store, job["job_id"])
-    asked = [line.fields for line in segment.lines if line.fields is not None]
-    assert [fields["top_k"] for fields in asked] == [3, 3, 3]
-    assert all("2020" in json.dumps(fields["filters"]) for fields in asked)
+        refused = client.post("/v1/jobs", content=body, headers=JSONL, params={"on_end": "{}"})
+        assert refused.status_code == 403
+    segment = next_segment(store, job["job_id"])
+    accepted = [line.fields for line in segment.lines if line.fields is not None]
+    assert [fields["top_k"] for fields in accepted] == [3, 3, 3]
+    assert all("2020" in json.dumps(fields["filters"]) for fields in accepted)
 
 
 def test_a_misspelt_parameter_and_an_unknown_method_say_what_there_is(someone: httpx.Client) -> None:

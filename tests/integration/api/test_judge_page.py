@@ -22,7 +22,7 @@ QUESTIONS = ("How is bread baked?", "Who pays for repairs?", MARKUP)
 
 
 @pytest.fixture(scope="module")
-def asked(api: HttpApi) -> list[str]:
+def request_ids(api: HttpApi) -> list[str]:
     """The ids of a tenant's three searches, one for each of `QUESTIONS`."""
     return record(api, "judged", *QUESTIONS, include=["ids", "metadata", "snippets"])
 
@@ -41,7 +41,7 @@ def engine(api: HttpApi) -> Iterator[Engine]:
     engine.dispose()
 
 
-def shown(browser: httpx.Client, **parameters: str) -> dict[str, Any]:
+def judge_page(browser: httpx.Client, **parameters: str) -> dict[str, Any]:
     page: dict[str, Any] = browser.get("/console/judge.json", params=parameters).json()
     return page
 
@@ -61,58 +61,62 @@ def grades(engine: Engine, request_id: str) -> dict[str | None, tuple[str, int |
 
 
 def test_the_hits_of_a_question_are_shown_with_titles_and_without_a_sign_of_their_ranks(
-    judge: httpx.Client, asked: list[str]
+    judge: httpx.Client, request_ids: list[str]
 ) -> None:
-    question = shown(judge, request=asked[0])["question"]
+    question = judge_page(judge, request=request_ids[0])["question"]
     assert question["text"] == QUESTIONS[0]
     titles = {hit["document_id"]: hit["title"] for hit in question["hits"]}
     assert titles["bread"] == "Bread"
     assert {*question["hits"][0]} == {"document_id", "title", "snippet", "grade", "of"}
-    recorded = judge.get(f"/console/requests/{asked[0]}.json").json()["fusion"]["hits"]
+    recorded = judge.get(f"/console/requests/{request_ids[0]}.json").json()["fusion"]["hits"]
     ranked = [hit["document_id"] for hit in recorded if hit["document_id"] in titles]
     assert len(ranked) > 3
     assert [*titles] != ranked
-    assert [*titles] == [hit["document_id"] for hit in shown(judge, request=asked[0])["question"]["hits"]]
+    assert [*titles] == [
+        hit["document_id"] for hit in judge_page(judge, request=request_ids[0])["question"]["hits"]
+    ]
 
 
 def test_a_document_whose_answer_is_not_kept_any_more_is_read_for_a_key_that_may_search(
-    api: HttpApi, judge: httpx.Client, asked: list[str]
+    api: HttpApi, judge: httpx.Client, request_ids: list[str]
 ) -> None:
-    api.redis().delete(result_key(asked[1]))
-    hits = {hit["document_id"]: hit for hit in shown(judge, request=asked[1])["question"]["hits"]}
+    api.redis().delete(result_key(request_ids[1]))
+    hits = {hit["document_id"]: hit for hit in judge_page(judge, request=request_ids[1])["question"]["hits"]}
     assert hits["repairs"]["title"] == CORPUS["repairs"][0]
     (part,) = hits["repairs"]["snippet"]
     assert part["text"].startswith(CORPUS["repairs"][1][:40])
     rights = {"scopes": frozenset({"audit:read"}), "namespaces": frozenset({NAMESPACE})}
     with visitor(api, "judged", **rights) as reader:
-        hits = {hit["document_id"]: hit for hit in shown(reader, request=asked[1])["question"]["hits"]}
+        hits = {
+            hit["document_id"]: hit for hit in judge_page(reader, request=request_ids[1])["question"]["hits"]
+        }
     assert (hits["repairs"]["title"], hits["repairs"]["snippet"]) == ("repairs", [])
 
 
 def test_saved_grades_are_those_of_a_judge_and_lead_to_the_next_question_until_all_are_judged(
-    judge: httpx.Client, asked: list[str], engine: Engine
+    judge: httpx.Client, request_ids: list[str], engine: Engine
 ) -> None:
-    first = shown(judge)
+    first = judge_page(judge)
     assert (first["questions"], first["question"]["text"]) == ({"judged": 0, "all": 3}, MARKUP)
     answer = saved(judge, first["question"], **{"grade.bread": "0"})
     assert answer.status_code == 303
     page = judge.get(answer.headers["location"]).text
     assert QUESTIONS[1] in page  # the searches are listed newest first
-    assert grades(engine, asked[2]) == {"bread": ("judge", 0)}
+    assert grades(engine, request_ids[2]) == {"bread": ("judge", 0)}
     # A later grade of the same judge replaces the earlier one, and the page shows it.
     saved(judge, first["question"], **{"grade.bread": "1"})
-    assert grades(engine, asked[2]) == {"bread": ("judge", 1)}
-    again = shown(judge, request=asked[2])["question"]["hits"]
+    assert grades(engine, request_ids[2]) == {"bread": ("judge", 1)}
+    again = judge_page(judge, request=request_ids[2])["question"]["hits"]
     assert {hit["document_id"]: hit["grade"] for hit in again}["bread"] == 1
     # A grade of 0 is a judgement, and a hit without one stays unjudged.
-    counted = shown(judge)
+    counted = judge_page(judge)
     assert (counted["questions"]["judged"], counted["hits"]["judged"]) == (1, 1)
 
     saved(judge, first["question"], nothing_fits="1")
-    for request_id in asked[:2]:
-        question = shown(judge, request=request_id)["question"]
+    for request_id in request_ids[:2]:
+        question = judge_page(judge, request=request_id)["question"]
         saved(judge, question, **{f"grade.{hit['document_id']}": "2" for hit in question["hits"]})
-    done = shown(judge)
+    done = judge_page(judge)
     assert (done["question"], done["questions"]) == (None, {"judged": 3, "all": 3})
     assert "Every hit of the newest recorded questions is judged." in judge.get("/console/judge").text
 
@@ -127,34 +131,34 @@ def test_saved_grades_are_those_of_a_judge_and_lead_to_the_next_question_until_a
     ],
 )
 def test_a_form_with_a_wrong_value_saves_nothing(
-    judge: httpx.Client, asked: list[str], engine: Engine, fields: dict[str, str], part: str
+    judge: httpx.Client, request_ids: list[str], engine: Engine, fields: dict[str, str], part: str
 ) -> None:
-    before = grades(engine, asked[0])
-    question = shown(judge, request=asked[0])["question"]
+    before = grades(engine, request_ids[0])
+    question = judge_page(judge, request=request_ids[0])["question"]
     answer = saved(judge, question, **fields)
     assert answer.status_code == 422
     assert part in answer.text
-    assert grades(engine, asked[0]) == before
+    assert grades(engine, request_ids[0]) == before
 
 
 def test_only_a_form_of_the_session_with_the_right_to_search_saves_and_only_the_tenant_s_requests(
-    api: HttpApi, judge: httpx.Client, asked: list[str], engine: Engine
+    api: HttpApi, judge: httpx.Client, request_ids: list[str], engine: Engine
 ) -> None:
-    before = grades(engine, asked[0])
-    question = shown(judge, request=asked[0])["question"]
+    before = grades(engine, request_ids[0])
+    question = judge_page(judge, request=request_ids[0])["question"]
     change = {"grade.bread": "0"}
     assert saved(judge, question, **change, token="guessed").status_code == 403
     with visitor(api, "judged", scopes=frozenset({"audit:read"})) as reader:
-        page = reader.get("/console/judge", params={"request": asked[0]})
+        page = reader.get("/console/judge", params={"request": request_ids[0]})
         assert (page.status_code, "it lacks the scope" in page.text) == (200, True)
         assert saved(reader, question, **change).status_code == 403
     rights = {"namespaces": frozenset({NAMESPACE}), "scopes": frozenset({"search:run", "audit:read"})}
     with visitor(api, "judged-stranger", **rights) as stranger:
         assert saved(stranger, question, **change).status_code == 404
-        assert stranger.get("/console/judge", params={"request": asked[0]}).status_code == 404
+        assert stranger.get("/console/judge", params={"request": request_ids[0]}).status_code == 404
         assert stranger.get("/console/judge", params={"request": "t.judged-stranger.\0"}).status_code == 404
-        assert shown(stranger)["question"] is None
-    assert grades(engine, asked[0]) == before
+        assert judge_page(stranger)["question"] is None
+    assert grades(engine, request_ids[0]) == before
 
 
 def test_a_comparison_asks_first_for_the_question_that_would_settle_it_and_goes_on_after_saving(
@@ -165,12 +169,12 @@ def test_a_comparison_asks_first_for_the_question_that_would_settle_it_and_goes_
     rights = {"scopes": frozenset({"search:run", "audit:read"}), "namespaces": frozenset({NAMESPACE})}
     chosen = {"a": "rrf", "b": "bm25"}
     with visitor(api, "settling", **rights) as browser:
-        first = shown(browser, **chosen)
+        first = judge_page(browser, **chosen)
         assert first["comparison"]["open"] == 2
         question = first["question"]
         html = browser.get("/console/judge", params=chosen).text
         assert "the grades of no other question can change the comparison more" in html
-        skipped = shown(browser, **chosen, after=question["name"])["question"]
+        skipped = judge_page(browser, **chosen, after=question["name"])["question"]
         assert {question["text"], skipped["text"]} == {*texts}
 
         everything = {f"grade.{hit['document_id']}": "1" for hit in question["hits"]}
@@ -183,9 +187,9 @@ def test_a_comparison_asks_first_for_the_question_that_would_settle_it_and_goes_
 
         everything = {f"grade.{hit['document_id']}": "0" for hit in following["question"]["hits"]}
         saved(browser, following["question"], **everything)
-        done = shown(browser, **chosen)
+        done = judge_page(browser, **chosen)
         assert (done["question"], done["comparison"]["open"]) == (None, 0)
         wrong = browser.get("/console/judge.json", params={"b": MARKUP})
         assert (wrong.status_code, wrong.json()["field"]) == (422, "b")
     with visitor(api, "settling-stranger", **rights) as stranger:
-        assert shown(stranger, **chosen)["question"] is None
+        assert judge_page(stranger, **chosen)["question"] is None

@@ -20,17 +20,17 @@ TEA = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at 80 degrees."
 WRITER = frozenset({"documents:write", "search:run"})
 
 
-def handed_in(client: httpx.Client, found: httpx.Response) -> dict[str, Any]:
+def handed_in(client: httpx.Client, response: httpx.Response) -> dict[str, Any]:
     """The state of the ticket when it is done."""
-    assert found.status_code == 202, found.text
-    path = found.headers["location"]
-    assert path.endswith(f"/tickets/{found.json()['ticket']}")
+    assert response.status_code == 202, response.text
+    path = response.headers["location"]
+    assert path.endswith(f"/tickets/{response.json()['ticket']}")
 
-    def look() -> dict[str, Any] | None:
+    def done_state() -> dict[str, Any] | None:
         state: dict[str, Any] = client.get(path).json()
         return None if state["state"] == "waiting" else state
 
-    state = until(look, 60)
+    state = until(done_state, 60)
     assert state is not None
     return state
 
@@ -59,8 +59,8 @@ def test_documents_are_found_after_their_ticket_is_done_and_not_after_they_are_d
 def test_namespaces_are_listed_shown_and_deleted(acme: httpx.Client) -> None:
     upsert(acme, "to-delete")
     assert "to-delete" in [one["name"] for one in acme.get("/v1/namespaces").json()["namespaces"]]
-    shown = acme.get("/v1/namespaces/to-delete").json()
-    assert (shown["documents"], shown["passages"]) == (1, 1)
+    namespace = acme.get("/v1/namespaces/to-delete").json()
+    assert (namespace["documents"], namespace["passages"]) == (1, 1)
     state = handed_in(acme, acme.delete("/v1/namespaces/to-delete"))
     assert (state["state"], state["outcome"]["deleted"]) == ("done", 1)
     assert acme.get("/v1/namespaces/to-delete").status_code == 404
@@ -80,7 +80,7 @@ def test_namespaces_are_listed_page_by_page(acme: httpx.Client) -> None:
     assert names == sorted(names)
 
 
-def test_no_more_namespaces_are_read_than_are_shown_and_one(
+def test_a_page_reads_one_namespace_more_than_it_lists(
     acme: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("page-a", "page-b"):
@@ -89,9 +89,9 @@ def test_no_more_namespaces_are_read_than_are_shown_and_one(
     namespaces = Chorale.namespaces
 
     def counted(client: Chorale, **page: Any) -> Sequence[Namespace]:
-        found = namespaces(client, **page)
-        read.append([one.name for one in found])
-        return found
+        listed = namespaces(client, **page)
+        read.append([one.name for one in listed])
+        return listed
 
     monkeypatch.setattr(Chorale, "namespaces", counted)
     acme.get("/v1/namespaces", params={"limit": 1, "after": "page"})
@@ -118,11 +118,11 @@ def test_a_ticket_tells_a_tenant_of_no_server_and_the_operator_of_all(idle_api: 
         handed_in = operator.post("/v1/namespaces/default/documents", json={"documents": [TEA]})
         path, ticket = handed_in.headers["location"], handed_in.json()["ticket"]
         redis.set(waiting_key(ticket), json.dumps({"v": 1, "waiting": secret}))
-        for state, told in zip(
+        for state, outcome in zip(
             states, (None, {"error": secret}, {"unwritten": {"tea": secret}}), strict=True
         ):
-            if told is not None:
-                redis.set(INDEXED + ticket, json.dumps({"v": 1, "namespace": "default", **told}))
+            if outcome is not None:
+                redis.set(INDEXED + ticket, json.dumps({"v": 1, "namespace": "default", **outcome}))
             seen, by_operator = tenant.get(path), operator.get(path)
             assert seen.json()["state"] == by_operator.json()["state"] == state
             assert secret not in seen.text
@@ -132,8 +132,8 @@ def test_a_ticket_tells_a_tenant_of_no_server_and_the_operator_of_all(idle_api: 
 
 def test_a_key_with_a_filter_sees_no_figures_of_a_whole_namespace(api: HttpApi) -> None:
     with api.client("narrow", scopes=frozenset({"search:run"}), filters={"year": 2020}) as client:
-        shown = client.get("/v1/namespaces/default").json()
-    assert shown == {"name": "default", "documents": None, "passages": None, "generation": None}
+        namespace = client.get("/v1/namespaces/default").json()
+    assert namespace == {"name": "default", "documents": None, "passages": None, "generation": None}
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,11 @@ def test_a_key_with_a_filter_sees_no_figures_of_a_whole_namespace(api: HttpApi) 
 def test_documents_that_cannot_be_handed_in_are_refused(
     acme: httpx.Client, body: dict[str, Any], status: int, said: str
 ) -> None:
-    found = acme.post("/v1/namespaces/default/documents", json=body)
-    assert (found.status_code, found.json()["code"] == "too_large") == (status, status == 413), found.text
-    assert said in found.json()["detail"] + found.json()["title"]
+    response = acme.post("/v1/namespaces/default/documents", json=body)
+    assert (response.status_code, response.json()["code"] == "too_large") == (status, status == 413), (
+        response.text
+    )
+    assert said in response.json()["detail"] + response.json()["title"]
 
 
 def test_documents_that_make_a_namespace_name_its_encoder(api: HttpApi) -> None:
@@ -169,9 +171,9 @@ def test_a_namespace_that_a_key_may_not_use_is_named_as_the_field_whether_or_not
     upsert(acme, "secret")
     with api.client("narrow", namespaces=frozenset({"default"})) as narrow:
         answers = [
-            narrow.request(method, path, **given)
+            narrow.request(method, path, **options)
             for name in ("secret", "nowhere")
-            for method, path, given in (
+            for method, path, options in (
                 ("POST", "/v1/searches", {"json": {"namespace": name, "questions": ["tea"]}}),
                 ("GET", f"/v1/namespaces/{name}", {}),
                 ("POST", f"/v1/namespaces/{name}/documents", {"json": {"documents": [TEA]}}),

@@ -39,12 +39,14 @@ def client(
 
 @pytest.mark.parametrize("path", ["audit/t.acme.%00", "jobs/t.acme.%00", "jobs/t.acme.%00/results"])
 def test_in_a_path_it_names_nothing(client: httpx.Client, path: str) -> None:
-    found = client.get(f"/v1/{path}")
-    assert (found.status_code, found.json()["code"]) == (404, "not_found")
+    response = client.get(f"/v1/{path}")
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
 
 @pytest.mark.parametrize("query", ["audit?status=%00", "audit?correlation_id=a%00b", "jobs?name=%00"])
 def test_in_a_parameter_it_is_refused_by_name(client: httpx.Client, query: str) -> None:
-    found = client.post(f"/v1/{query}", **BREAD) if query.startswith("jobs") else client.get(f"/v1/{query}")
-    assert (found.status_code, found.json()["code"]) == (422, "invalid"), found.text
-    assert found.json()["field"] == query.partition("?")[2].partition("=")[0]
+    response = (
+        client.post(f"/v1/{query}", **BREAD) if query.startswith("jobs") else client.get(f"/v1/{query}")
+    )
+    assert (response.status_code, response.json()["code"]) == (422, "invalid"), response.text
+    assert response.json()["field"] == query.partition("?")[2].partition("=")[0]

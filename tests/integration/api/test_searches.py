@@ -36,22 +36,22 @@ def problem(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
 
 
 def test_a_search_is_answered_as_the_client_answers_it(acme: httpx.Client) -> None:
-    found = acme.post(SEARCHES, json={**BREAD, "cache": "bypass"})
-    assert found.status_code == 200, found.text
-    assert found.headers["chorale-status"] == "complete"
-    answer = Answer.from_wire(found.content)
+    response = acme.post(SEARCHES, json={**BREAD, "cache": "bypass"})
+    assert response.status_code == 200, response.text
+    assert response.headers["chorale-status"] == "complete"
+    answer = Answer.from_wire(response.content)
     assert answer.status == "complete"
     assert answer.hits[0].document_id == "bread"
     assert answer.request_id.startswith("t.acme.")
-    assert found.json()["coverage"] == {"bm25": "ok", "vector": "ok", "hyde": "ok"}
+    assert response.json()["coverage"] == {"bm25": "ok", "vector": "ok", "hyde": "ok"}
     again = acme.get(f"{SEARCHES}/{answer.request_id}")
-    assert (again.status_code, again.json()) == (200, found.json())
+    assert (again.status_code, again.json()) == (200, response.json())
 
 
 def test_an_answer_repeats_top_k_both_depths_and_rerank(acme: httpx.Client) -> None:
-    found = acme.post(SEARCHES, json={**BREAD, "top_k": 2, "depth": 9}).json()
+    answer = acme.post(SEARCHES, json={**BREAD, "top_k": 2, "depth": 9}).json()
     repeated = {"top_k": 2, "depth": 9, "rerank": "off", "rerank_depth": None}
-    assert {name: found[name] for name in repeated} == repeated
+    assert {name: answer[name] for name in repeated} == repeated
 
 
 def test_an_answer_has_the_stages_only_if_include_names_them(acme: httpx.Client) -> None:
@@ -78,9 +78,9 @@ def test_an_answer_has_the_stages_only_if_include_names_them(acme: httpx.Client)
 
 @pytest.mark.parametrize("questions", [None, [None], [{"text": None}], [""]])
 def test_a_question_that_is_null_has_no_hits_and_no_error(acme: httpx.Client, questions: Any) -> None:
-    found = acme.post(SEARCHES, json={"questions": questions})
-    assert (found.status_code, found.headers["chorale-status"]) == (200, "skipped"), found.text
-    assert [question.get("hits", []) for question in found.json()["questions"]] == [[]]
+    response = acme.post(SEARCHES, json={"questions": questions})
+    assert (response.status_code, response.headers["chorale-status"]) == (200, "skipped"), response.text
+    assert [question.get("hits", []) for question in response.json()["questions"]] == [[]]
 
 
 def test_hits_are_answered_without_empty_fields(acme: httpx.Client) -> None:
@@ -95,41 +95,41 @@ def test_a_degraded_answer_says_without_stages_what_is_missing_and_why(
     api_pipeline.pause("chorale.hyde")
     try:
         with joining_without_one_branch(api_pipeline):
-            told = acme.post(SEARCHES, json={**BREAD, "cache": "bypass", "timeout_s": 20}).json()
+            answer = acme.post(SEARCHES, json={**BREAD, "cache": "bypass", "timeout_s": 20}).json()
     finally:
         api_pipeline.resume("chorale.hyde")
-    assert (told["status"], "stages" in told) == ("degraded", False)
-    ((missing),) = told["degraded"]
+    assert (answer["status"], "stages" in answer) == ("degraded", False)
+    ((missing),) = answer["degraded"]
     assert missing.keys() == {"where", "reason", "detail"}
     assert missing["where"] == "search.hyde"
-    assert told["coverage"] == {"bm25": "ok", "vector": "ok", "hyde": missing["reason"]}
-    assert told["warnings"] == []
+    assert answer["coverage"] == {"bm25": "ok", "vector": "ok", "hyde": missing["reason"]}
+    assert answer["warnings"] == []
 
 
 def test_a_wrong_part_is_refused_with_the_parts_that_there_are(acme: httpx.Client) -> None:
-    told = problem(acme.post(SEARCHES, json={**BREAD, "include": ["ids", "stage"]}), 422, "invalid")
-    assert told["field"] == "include.1"
+    document = problem(acme.post(SEARCHES, json={**BREAD, "include": ["ids", "stage"]}), 422, "invalid")
+    assert document["field"] == "include.1"
     for part in ("ids", "metadata", "snippets", "texts", "explanation", "context", "stages"):
-        assert f"'{part}'" in told["detail"]
-    told = problem(acme.get(f"{SEARCHES}/t.acme.x", params={"include": "hits"}), 422, "invalid")
-    assert (told["field"], "'stages'" in told["detail"]) == ("include.0", True)
+        assert f"'{part}'" in document["detail"]
+    document = problem(acme.get(f"{SEARCHES}/t.acme.x", params={"include": "hits"}), 422, "invalid")
+    assert (document["field"], "'stages'" in document["detail"]) == ("include.0", True)
 
 
 def test_a_search_that_does_not_end_in_time_is_accepted(idle_api: HttpApi) -> None:
     with idle_api.client() as client:
         begun = time.monotonic()
-        found = client.post(SEARCHES, json=LONG, headers={"Prefer": "wait=1"})
+        response = client.post(SEARCHES, json=LONG, headers={"Prefer": "wait=1"})
         assert time.monotonic() - begun >= 1
-        assert found.status_code == 202
-        assert found.headers["preference-applied"] == "wait=1"
-        assert found.headers["retry-after"] == "1"
-        assert found.headers["chorale-status"] == "accepted"
-        assert found.json() == {"v": 1, "request_id": found.json()["request_id"], "status": "accepted"}
-        assert found.headers["location"] == f"{SEARCHES}/{found.json()['request_id']}"
-        later = client.get(found.headers["location"], params={"wait": 0.2})
-        assert (later.status_code, later.json()) == (202, found.json())
-        known = client.get(found.headers["location"], params={"partial": True})
-        assert (known.status_code, known.json()) == (202, {**found.json(), "coverage": {}})
+        assert response.status_code == 202
+        assert response.headers["preference-applied"] == "wait=1"
+        assert response.headers["retry-after"] == "1"
+        assert response.headers["chorale-status"] == "accepted"
+        assert response.json() == {"v": 1, "request_id": response.json()["request_id"], "status": "accepted"}
+        assert response.headers["location"] == f"{SEARCHES}/{response.json()['request_id']}"
+        later = client.get(response.headers["location"], params={"wait": 0.2})
+        assert (later.status_code, later.json()) == (202, response.json())
+        known = client.get(response.headers["location"], params={"partial": True})
+        assert (known.status_code, known.json()) == (202, {**response.json(), "coverage": {}})
 
 
 def test_what_is_known_so_far_names_each_branch(api_pipeline: RunningPipeline, acme: httpx.Client) -> None:
@@ -139,9 +139,12 @@ def test_what_is_known_so_far_names_each_branch(api_pipeline: RunningPipeline, a
         location = acme.post(SEARCHES, json=body, headers={"Prefer": "respond-async"}).headers["location"]
 
         def known() -> dict[str, str]:
-            found = acme.get(location, params={"partial": True})
-            assert (found.status_code, found.headers["chorale-status"]) == (202, found.json()["status"])
-            return found.json()["coverage"]  # type: ignore[no-any-return]
+            response = acme.get(location, params={"partial": True})
+            assert (response.status_code, response.headers["chorale-status"]) == (
+                202,
+                response.json()["status"],
+            )
+            return response.json()["coverage"]  # type: ignore[no-any-return]
 
         until(lambda: known() == {"bm25": "ok", "vector": "ok", "hyde": "running"})
     finally:
@@ -164,16 +167,19 @@ def test_a_search_whose_caller_goes_away_is_cancelled_unless_the_caller_can_come
             return until(lambda: {*redis.scan_iter("chorale:request:*")} - before)
 
     with idle_api.redis() as redis:
-        lost, kept = hung_up(), hung_up(f"Idempotency-Key: {uuid.uuid4()}\r\n")
+        lost, running = hung_up(), hung_up(f"Idempotency-Key: {uuid.uuid4()}\r\n")
         until(lambda: not redis.exists(*lost))
         time.sleep(0.3)
-        assert redis.exists(*kept)
+        assert redis.exists(*running)
 
 
 def test_a_caller_need_not_wait(idle_api: HttpApi) -> None:
     with idle_api.client() as client:
-        found = client.post(SEARCHES, json=LONG, headers={"Prefer": "respond-async, wait=0"})
-        assert (found.status_code, found.headers["preference-applied"]) == (202, "respond-async, wait=0")
+        response = client.post(SEARCHES, json=LONG, headers={"Prefer": "respond-async, wait=0"})
+        assert (response.status_code, response.headers["preference-applied"]) == (
+            202,
+            "respond-async, wait=0",
+        )
 
 
 def test_a_cancelled_search_ends_for_everybody_who_waits(idle_api: HttpApi) -> None:
@@ -187,33 +193,33 @@ def test_a_cancelled_search_ends_for_everybody_who_waits(idle_api: HttpApi) -> N
 
 
 def test_a_search_in_a_namespace_that_is_not_there_is_not_found(acme: httpx.Client) -> None:
-    told = problem(acme.post(SEARCHES, json={**BREAD, "namespace": "nowhere"}), 404, "not_found")
-    assert told["detail"].startswith("there is no namespace 'nowhere'")
-    assert (told["field"], told["retryable"]) == ("namespace", False)
+    document = problem(acme.post(SEARCHES, json={**BREAD, "namespace": "nowhere"}), 404, "not_found")
+    assert document["detail"].startswith("there is no namespace 'nowhere'")
+    assert (document["field"], document["retryable"]) == ("namespace", False)
 
 
 def test_a_failed_search_is_a_problem_with_its_answer(idle_api: HttpApi) -> None:
     with idle_api.client() as client:
-        found = client.post(SEARCHES, json={**BREAD, "timeout_s": 0.3})
-    told = problem(found, 503, "failed")
-    assert found.headers["chorale-status"] == told["answer"]["status"] == "failed"
-    assert told["request_id"] == told["answer"]["request_id"]
-    assert told["answer"]["degraded"]
-    assert "stages" not in told["answer"]
+        response = client.post(SEARCHES, json={**BREAD, "timeout_s": 0.3})
+    document = problem(response, 503, "failed")
+    assert response.headers["chorale-status"] == document["answer"]["status"] == "failed"
+    assert document["request_id"] == document["answer"]["request_id"]
+    assert document["answer"]["degraded"]
+    assert "stages" not in document["answer"]
     # No worker was there; one may be there the next time.
-    assert (told["retryable"], "retry-after" in found.headers) == (True, True)
+    assert (document["retryable"], "retry-after" in response.headers) == (True, True)
 
 
 def test_a_refused_search_says_when_to_ask_again(idle_api: HttpApi) -> None:
     with idle_api.redis() as redis, idle_api.client() as client:
         redis.hset("chorale:overload", "retry_after_ms", 2500)
         try:
-            found = client.post(SEARCHES, json=BREAD)
+            response = client.post(SEARCHES, json=BREAD)
         finally:
             redis.delete("chorale:overload")
-        told = problem(found, 429, "refused")
-        assert (found.headers["retry-after"], told["retryable"]) == ("3", True)
-        assert found.headers["chorale-status"] == "refused"
+        document = problem(response, 429, "refused")
+        assert (response.headers["retry-after"], document["retryable"]) == ("3", True)
+        assert response.headers["chorale-status"] == "refused"
 
 
 @pytest.mark.parametrize(
@@ -238,8 +244,8 @@ def test_a_refused_search_says_when_to_ask_again(idle_api: HttpApi) -> None:
     ],
 )
 def test_a_wrong_field_is_named(acme: httpx.Client, body: dict[str, Any], field: str) -> None:
-    told = problem(acme.post(SEARCHES, json=body), 422, "invalid")
-    assert (told["field"], told["retryable"]) == (field, False)
+    document = problem(acme.post(SEARCHES, json=body), 422, "invalid")
+    assert (document["field"], document["retryable"]) == (field, False)
 
 
 def test_a_body_that_is_not_json_and_unknown_paths_and_methods_are_problems(acme: httpx.Client) -> None:
@@ -264,8 +270,8 @@ def test_a_large_body_is_refused_while_it_arrives(api: HttpApi, acme: httpx.Clie
 
 
 def test_no_origin_is_allowed_to_ask_from_a_browser(acme: httpx.Client) -> None:
-    found = acme.post(SEARCHES, json=BREAD, headers={"Origin": "https://example.org"})
-    assert not [name for name in found.headers if name.startswith("access-control")]
+    response = acme.post(SEARCHES, json=BREAD, headers={"Origin": "https://example.org"})
+    assert not [name for name in response.headers if name.startswith("access-control")]
 
 
 def test_an_idempotency_key_makes_a_call_once(api: HttpApi, acme: httpx.Client) -> None:
@@ -286,8 +292,10 @@ def test_an_idempotency_key_makes_a_call_once(api: HttpApi, acme: httpx.Client) 
     # The API does not take it for a key that was used with another request.
     assert elsewhere.status_code == without_key.status_code != 422
     for wrong in ("", '"', '""', "a" * 256, 'a"b'):
-        told = problem(acme.post(SEARCHES, json=BREAD, headers={"Idempotency-Key": wrong}), 400, "malformed")
-        assert told["field"] == "Idempotency-Key"
+        document = problem(
+            acme.post(SEARCHES, json=BREAD, headers={"Idempotency-Key": wrong}), 400, "malformed"
+        )
+        assert document["field"] == "Idempotency-Key"
 
 
 def test_calls_with_one_idempotency_key_that_race_are_one_search(idle_api: HttpApi) -> None:
@@ -299,22 +307,22 @@ def test_calls_with_one_idempotency_key_that_race_are_one_search(idle_api: HttpA
         return client.post(SEARCHES, json=LONG, headers=headers)
 
     with idle_api.client() as client, ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(call, range(4)))
-    assert {one.status_code for one in found} == {202}
-    assert len({one.headers["location"] for one in found}) == 1
+        responses = list(pool.map(call, range(4)))
+    assert {one.status_code for one in responses} == {202}
+    assert len({one.headers["location"] for one in responses}) == 1
 
 
 def test_a_key_is_refused_when_its_calls_of_the_minute_are_used_up(idle_api: HttpApi) -> None:
     with idle_api.client(requests_per_minute=2) as client:
         calls = [client.get(f"{SEARCHES}/t.acme.x") for _ in range(3)]
     assert [one.status_code for one in calls] == [404, 404, 429]
-    told = problem(calls[2], 429, "rate_limited")
-    assert told["type"] == "https://iana.org/assignments/http-problem-types#quota-exceeded"
-    assert told["violated-policies"] == ["minute"]
+    document = problem(calls[2], 429, "rate_limited")
+    assert document["type"] == "https://iana.org/assignments/http-problem-types#quota-exceeded"
+    assert document["violated-policies"] == ["minute"]
     assert 1 <= int(calls[2].headers["retry-after"]) <= 60
     assert {one.headers["ratelimit-policy"] for one in calls} == {'"minute";q=2;w=60'}
-    left = [one.headers["ratelimit"].split(";t=")[0] for one in calls]
-    assert left == ['"minute";r=1', '"minute";r=0', '"minute";r=0']
+    remaining = [one.headers["ratelimit"].split(";t=")[0] for one in calls]
+    assert remaining == ['"minute";r=1', '"minute";r=0', '"minute";r=0']
 
 
 def test_a_costly_search_counts_for_as_many_calls_as_it_costs(idle_api: HttpApi) -> None:

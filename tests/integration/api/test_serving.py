@@ -87,8 +87,8 @@ def test_without_a_redis_it_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_taken_is_answered_with_one_sentence(idle_api: HttpApi) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         refused = serve(f"--port={port}", CHORALE_REDIS_URL=idle_api.settings.redis_url or "")
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"chorale: The HTTP API cannot listen on port {port} (")

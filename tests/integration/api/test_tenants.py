@@ -86,8 +86,8 @@ def test_another_s_id_and_an_unknown_id_are_the_same_404(
     zenith: Estate, acme: httpx.Client, sharing: httpx.Client, pipeline: RunningPipeline
 ) -> None:
     before = zenith.state()
-    of_no_tenant = pipeline.client().retrieve("bread", timeout_s=20).request_id
-    unknown = ["t.acme.0", "t.zenith.0", "unknown", of_no_tenant, zenith.ids["job_id"]]
+    without_tenant = pipeline.client().retrieve("bread", timeout_s=20).request_id
+    unknown = ["t.acme.0", "t.zenith.0", "unknown", without_tenant, zenith.ids["job_id"]]
     for route, name in WITH_IDS:
         callers = [(acme, NAMESPACE), *([(sharing, THEIR_NAMESPACE)] if name != "namespace" else [])]
         responses = [
@@ -123,8 +123,8 @@ def test_no_key_and_every_wrong_key_are_the_same_401(api: HttpApi, zenith: Estat
 
     def answers(stranger: httpx.Client, route: str) -> list[httpx.Response]:
         headers = ROUTES[route].call.get("headers", {})
-        given = [f"Bearer {revoked.text}", *(wrong if route == "GET /v1/jobs" else ())]
-        authorised = [{**headers, "Authorization": text} for text in given]
+        credentials = [f"Bearer {revoked.text}", *(wrong if route == "GET /v1/jobs" else ())]
+        authorised = [{**headers, "Authorization": text} for text in credentials]
         return [call(stranger, route, zenith.ids, headers=one) for one in (headers, *authorised)]
 
     # A refusal is delayed, so the routes are called at the same time.
@@ -140,7 +140,7 @@ def test_no_key_and_every_wrong_key_are_the_same_401(api: HttpApi, zenith: Estat
 @pytest.mark.parametrize("scope", SCOPES)
 def test_a_key_reaches_the_routes_of_its_scope_alone(scope: str, api: HttpApi, zenith: Estate) -> None:
     allowed = {
-        route for route, of in ROUTES.items() if scope in of.scopes or (scope == "admin" and of.scopes)
+        name for name, route in ROUTES.items() if scope in route.scopes or (scope == "admin" and route.scopes)
     }
     unknown = dict.fromkeys(zenith.ids, "unknown")
     for namespaces, more in ((OURS, set()), (None, {"GET /metrics"}))[: 1 + (scope == "admin")]:
@@ -151,10 +151,10 @@ def test_a_key_reaches_the_routes_of_its_scope_alone(scope: str, api: HttpApi, z
 
 def test_a_failure_names_no_folder_and_no_other_namespace(api: HttpApi, pipeline: RunningPipeline) -> None:
     with api.client("early", namespaces=frozenset({"not-yet"})) as client:
-        found = client.post("/v1/searches", json={**BREAD, "namespace": "not-yet"})
-    assert (found.status_code, found.json()["detail"]) == (404, "there is no namespace 'not-yet'")
+        response = client.post("/v1/searches", json={**BREAD, "namespace": "not-yet"})
+    assert (response.status_code, response.json()["detail"]) == (404, "there is no namespace 'not-yet'")
     for secret in (str(pipeline.home), pipeline.server.url, NAMESPACE, THEIR_NAMESPACE):
-        assert secret not in found.text
+        assert secret not in response.text
 
 
 def test_the_forced_filter_holds_in_answers_counts_and_warnings(
@@ -171,29 +171,29 @@ def test_the_forced_filter_holds_in_answers_counts_and_warnings(
         {"nobody_has_this": {"not": "x"}},
         {"customer": "nobody"},
     ]
-    found = []
+    ids = []
     for filters in conditions:
         response = filtered.post("/v1/searches", json={**BREAD, "filters": filters, "include": ["texts"]})
         assert response.status_code == 200, response.text
         assert MARK not in response.text
         answer = response.json()
         # A warning tells what the hits tell, whether or not others have such a document.
-        shown = json.dumps(filters, separators=(",", ":"))
-        said = f"filter {next(iter(filters), '')!r}: no document that may be found meets {shown}"
+        as_json = json.dumps(filters, separators=(",", ":"))
+        said = f"filter {next(iter(filters), '')!r}: no document that may be found meets {as_json}"
         assert answer["warnings"] == ([] if answer["questions"][0]["hits"] else [said])
         assert (answer["questions"][0]["total_matches"] or 0) <= 1
-        found.append([hit["document_id"] for hit in answer["questions"][0]["hits"]])
-    assert found == [["ours"], [], ["ours"], [], [], [], ["ours"], ["ours"], []]
+        ids.append([hit["document_id"] for hit in answer["questions"][0]["hits"]])
+    assert ids == [["ours"], [], ["ours"], [], [], [], ["ours"], ["ours"], []]
 
 
-OF_THE_CALL = {"request_id", "namespace", "ended_at", "ms", "start_ms", "took_ms", "score", "retry_after_s"}
+CALL_FIELDS = {"request_id", "namespace", "ended_at", "ms", "start_ms", "took_ms", "score", "retry_after_s"}
 
 
-def told(value: Any) -> Any:
-    """What an answer tells beside its namespace, times and scores."""
+def comparable(value: Any) -> Any:
+    """The answer without its namespace, times and scores, which differ from call to call."""
     if isinstance(value, dict):
-        return {name: told(one) for name, one in value.items() if name not in OF_THE_CALL}
-    return [told(one) for one in value] if isinstance(value, list) else value
+        return {name: comparable(one) for name, one in value.items() if name not in CALL_FIELDS}
+    return [comparable(one) for one in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize(
@@ -206,27 +206,27 @@ def test_an_answer_tells_nothing_of_the_documents_beside_one_s_own(
     answers = []
     with api.client("acme", scopes=frozenset({RUN}), filters={"customer": "acme"}) as client:
         for namespace in (NAMESPACE, OUR_NAMESPACE):
-            asked = {**BREAD, "namespace": namespace, "filters": filters, "include": ["texts", "metadata"]}
+            request = {**BREAD, "namespace": namespace, "filters": filters, "include": ["texts", "metadata"]}
             answers.append(
-                client.post("/v1/searches", json={**asked, "cache": "bypass", "timeout_s": 20}).json()
+                client.post("/v1/searches", json={**request, "cache": "bypass", "timeout_s": 20}).json()
             )
     assert answers[0]["status"] == "complete"
-    assert told(answers[0]) == told(answers[1])
+    assert comparable(answers[0]) == comparable(answers[1])
 
 
 def test_an_answer_does_not_tell_that_another_tenant_asked_the_same(
     zenith: Estate, acme: httpx.Client
 ) -> None:
-    asked = {"questions": [f"bread {uuid.uuid4().hex}"], "namespace": NAMESPACE}
-    until(lambda: zenith.client.post("/v1/searches", json=asked).json()["cached"])
-    assert not acme.post("/v1/searches", json=asked).json()["cached"]
+    body = {"questions": [f"bread {uuid.uuid4().hex}"], "namespace": NAMESPACE}
+    until(lambda: zenith.client.post("/v1/searches", json=body).json()["cached"])
+    assert not acme.post("/v1/searches", json=body).json()["cached"]
 
 
 def test_an_idempotency_key_belongs_to_its_api_key(zenith: Estate, acme: httpx.Client) -> None:
     # `same` is zenith's key of another request, which would be a conflict.
-    found = acme.post("/v1/searches", json=BREAD, headers={"Idempotency-Key": "same"})
-    assert found.status_code == 200, found.text
-    assert found.json()["request_id"].startswith("t.acme.")
+    response = acme.post("/v1/searches", json=BREAD, headers={"Idempotency-Key": "same"})
+    assert response.status_code == 200, response.text
+    assert response.json()["request_id"].startswith("t.acme.")
 
 
 def test_two_keys_of_one_tenant_see_the_same_searches_and_jobs(api: HttpApi, acme: httpx.Client) -> None:

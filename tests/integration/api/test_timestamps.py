@@ -79,12 +79,12 @@ def test_every_moment_in_the_answers_of_every_route_has_one_form(
         routes = sorted(ROUTES, key=lambda route: route.startswith("DELETE"))
         answers = [job, cancelled, *(call(client, route, ids) for route in routes)]
     seen = [
-        found
+        moment
         for answer in answers
         for document in documents_of(answer)
-        for found in moments_in(document, f"{answer.request.method} {answer.request.url.path}")
+        for moment in moments_in(document, f"{answer.request.method} {answer.request.url.path}")
     ]
-    assert [found for found in seen if not FORM.fullmatch(str(found[1]))] == []
+    assert [moment for moment in seen if not FORM.fullmatch(str(moment[1]))] == []
     names = {path.rpartition(".")[2] for path, _ in seen}
     assert names >= {"created_at", "deadline_at", "ended_at", "accepted_at", "changed_at", "now"}
     assert "2026-11-26T05:46:24.000Z" in {moment for path, moment in seen if path.endswith(".options.now")}

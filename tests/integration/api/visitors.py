@@ -20,17 +20,17 @@ NOT_OPERATORS = frozenset(SCOPES) - {"admin"}
 
 
 def search(client: httpx.Client, text: str, **options: Any) -> str:
-    found = client.post("/v1/searches", json={"questions": [text], "cache": "bypass", **options})
-    assert found.status_code == 200, found.text
-    request_id: str = found.json()["request_id"]
+    response = client.post("/v1/searches", json={"questions": [text], "cache": "bypass", **options})
+    assert response.status_code == 200, response.text
+    request_id: str = response.json()["request_id"]
     return request_id
 
 
 def wait_listed(client: httpx.Client, *ids: str) -> None:
-    def look() -> bool:
+    def is_listed() -> bool:
         return {*ids} <= {one["request_id"] for one in client.get("/v1/audit").json()["searches"]}
 
-    until(look, 30)
+    until(is_listed, 30)
 
 
 def record(api: HttpApi, tenant: str, *questions: str, **options: Any) -> list[str]:
@@ -54,12 +54,12 @@ def log_in(browser: httpx.Client, key: str, **fields: str) -> httpx.Response:
 
 
 def token_of(browser: httpx.Client, page: str = "jobs") -> str:
-    found = re.search(r'name="token" value="([^"]+)"', browser.get(f"/console/{page}").text)
-    assert found is not None
-    return found[1]
+    match = re.search(r'name="token" value="([^"]+)"', browser.get(f"/console/{page}").text)
+    assert match is not None
+    return match[1]
 
 
-def asked(browser: httpx.Client, question: str, **options: str) -> dict[str, Any]:
+def page_answer(browser: httpx.Client, question: str, **options: str) -> dict[str, Any]:
     """The answer of the search page."""
     parameters = {"q": question, "namespace": "default", **options}
     answer: dict[str, Any] = browser.get("/console/search.json", params=parameters).json()["answer"]

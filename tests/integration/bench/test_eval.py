@@ -62,8 +62,8 @@ def test_a_judged_collection_is_indexed_in_a_namespace_of_its_own_asked_and_meas
     assert done.returncode == 0, done.stderr
     wire = json.loads(done.stdout)
     assert (wire["v"], wire["collection"], wire["documents"], wire["questions"]) == (1, "animals", 31, 5)
-    left_out = "left out of the answers: 1 document that is the question itself (same id and text)"
-    assert done.stderr.splitlines().count(left_out) == 1
+    line = "left out of the answers: 1 document that is the question itself (same id and text)"
+    assert done.stderr.splitlines().count(line) == 1
     by_name = {run["name"]: run for run in wire["runs"]}
     configurations = ["rrf", "scores", "rrf-grouped", "rrf-two", "late-fusion"]
     assert list(by_name) == ["bm25", "vector", "hyde", *configurations, "fusion=tm2c2", "fusion=elastic"]

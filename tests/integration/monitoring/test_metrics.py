@@ -59,13 +59,13 @@ def test_breakers_queues_outbox_and_sweeper_are_shown_as_they_are_now(here: OneP
     def swept() -> Samples | None:
         """The lease of a sweeper is short, and a busy machine may lose it."""
         here.sweep()
-        shown = samples(here.redis)
-        return shown if shown["chorale_sweeper_acting",] == 1 else None
+        values = samples(here.redis)
+        return values if values["chorale_sweeper_acting",] == 1 else None
 
-    shown = until(swept) or {}
-    assert (shown["chorale_breaker_open", "bm25"], shown["chorale_breaker_open", "vector"]) == (0, 1)
-    assert shown["chorale_outbox_limit_entries",] == 10_000
-    assert ("chorale_queue_messages", "chorale.bm25") in shown
+    values = until(swept) or {}
+    assert (values["chorale_breaker_open", "bm25"], values["chorale_breaker_open", "vector"]) == (0, 1)
+    assert values["chorale_outbox_limit_entries",] == 10_000
+    assert ("chorale_queue_messages", "chorale.bm25") in values
     here.redis.delete("chorale:breaker:vector")
 
 
@@ -106,10 +106,10 @@ def test_a_moment_that_nobody_acts_on_is_the_sweepers_lag(redis_client: Redis) -
     redis_client.hset(
         OVERLOAD, mapping={"length:chorale.bm25": 7, "age_ms:chorale.bm25": 1500, "retry_after_ms": 250}
     )
-    found = samples(redis_client)
-    assert 4 <= found["chorale_sweeper_lag_seconds",] <= 60
-    assert found["chorale_queue_messages", "chorale.bm25"] == 7
-    assert found["chorale_queue_oldest_seconds", "chorale.bm25"] == 1.5
-    assert found["chorale_refusing",] == 1
-    assert found["chorale_quarantined_entries",] == 2
-    assert found["chorale_sweeper_acting",] == 0
+    values = samples(redis_client)
+    assert 4 <= values["chorale_sweeper_lag_seconds",] <= 60
+    assert values["chorale_queue_messages", "chorale.bm25"] == 7
+    assert values["chorale_queue_oldest_seconds", "chorale.bm25"] == 1.5
+    assert values["chorale_refusing",] == 1
+    assert values["chorale_quarantined_entries",] == 2
+    assert values["chorale_sweeper_acting",] == 0

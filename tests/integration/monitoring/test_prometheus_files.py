@@ -40,10 +40,10 @@ def rendered(redis_client: Redis) -> set[str]:
 
 
 def promtool() -> str:
-    found = os.environ.get("CHORALE_TEST_PROMTOOL") or shutil.which("promtool")
-    if found is None:
+    program = os.environ.get("CHORALE_TEST_PROMTOOL") or shutil.which("promtool")
+    if program is None:
         pytest.skip("without promtool: it comes with Debian's package `prometheus`")
-    return found
+    return program
 
 
 def names_in(expression: str) -> set[str]:
@@ -59,8 +59,8 @@ def test_every_metric_and_label_that_is_asked_for_is_one_of_ours(expression: str
 
 
 def test_every_metric_is_shown_on_the_dashboard(rendered: set[str]) -> None:
-    left_out = rendered.difference(*map(names_in, PANELS))
-    assert {name for name in left_out if not name.endswith(("_count", "_sum", "_bucket"))} == set()
+    absent = rendered.difference(*map(names_in, PANELS))
+    assert {name for name in absent if not name.endswith(("_count", "_sum", "_bucket"))} == set()
 
 
 def test_promtool_accepts_the_rules_and_each_alert_fires_where_it_should() -> None:

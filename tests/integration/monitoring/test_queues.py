@@ -131,7 +131,7 @@ class TestLists:
 
 class TestWatching:
     @pytest.fixture(autouse=True)
-    def _kept_for_a_minute(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _published_for_a_minute(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A busy machine may stand still for longer than what a sweeper publishes is kept."""
         assert backlog.EXPIRES_MS == 2_000
         monkeypatch.setattr(backlog, "EXPIRES_MS", 60_000)
@@ -202,26 +202,26 @@ class TestBacklog:
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, other: str
     ) -> None:
         """Messages change between the look and the drop.  The oldest message stays where it is if its request is live."""
-        taken = other == "takes the oldest message"
-        self.wait(resources, 8, ended=[0, 2] if taken else [1, 2, 3])
+        is_taking = other == "takes the oldest message"
+        self.wait(resources, 8, ended=[0, 2] if is_taking else [1, 2, 3])
         monkeypatch.setattr(warming, "AT_ONCE", 4)
-        looked, others = warming._still_waited_for, iter([True])
+        still_waited_for, others = warming._still_waited_for, iter([True])
 
         def meanwhile(client: redis.Redis, messages: list[bytes]) -> list[bytes]:
             if next(others, False):
-                assert redis_client.rpop(VECTOR) if taken else drop_ended(redis_client, VECTOR) == 3
-            return looked(client, messages)
+                assert redis_client.rpop(VECTOR) if is_taking else drop_ended(redis_client, VECTOR) == 3
+            return still_waited_for(client, messages)
 
         monkeypatch.setattr(warming, "_still_waited_for", meanwhile)
-        assert drop_ended(redis_client, VECTOR) == (1 if taken else 0)
-        live = [1, 3, 4, 5, 6, 7] if taken else [0, 4, 5, 6, 7]
+        assert drop_ended(redis_client, VECTOR) == (1 if is_taking else 0)
+        live = [1, 3, 4, 5, 6, 7] if is_taking else [0, 4, 5, 6, 7]
         assert self.waiting(redis_client) == [f"r{number}" for number in live]
 
     def test_dropping_stops_after_too_many_messages_of_live_requests(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(warming, "AT_ONCE", 2)
-        monkeypatch.setattr(warming, "MOST_KEPT", 4)
+        monkeypatch.setattr(warming, "MOST_RETAINED", 4)
         self.wait(resources, 5, ended=[4])
         assert drop_ended(redis_client, VECTOR) == 0
 

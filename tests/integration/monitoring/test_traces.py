@@ -51,8 +51,8 @@ if os.environ["CHORALE_TEST_PROCESS"] != "sweeper":
 @pytest.fixture(scope="module")
 def collected() -> Iterator[Collector]:
     need("opentelemetry.sdk", "`make tracing` installs it")
-    with collector() as found:
-        yield found
+    with collector() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def instrumented(collected: Collector) -> Iterator[RunningPipeline]:
         yield pipeline
 
 
-def of_trace(collected: Collector, trace: str) -> dict[str, Any]:
+def spans_of(collected: Collector, trace: str) -> dict[str, Any]:
     """Our spans by name; fails if one is doubled."""
     spans = [span for span in list(collected.spans) if span.trace_id.hex() == trace]
     assert len({span.name for span in spans}) == len(spans)
@@ -79,10 +79,10 @@ def of_trace(collected: Collector, trace: str) -> dict[str, Any]:
 def test_one_trace_leads_from_the_caller_to_the_fusion(
     instrumented: RunningPipeline, collected: Collector
 ) -> None:
-    asked: dict[str, Any] = {"cache": "bypass", "timeout_s": 20, "traceparent": CALLERS}
-    assert instrumented.client().retrieve("Who pays for repairs?", **asked).status == "complete"
-    until(lambda: "retrieval default" in of_trace(collected, TRACE))
-    spans = of_trace(collected, TRACE)
+    options: dict[str, Any] = {"cache": "bypass", "timeout_s": 20, "traceparent": CALLERS}
+    assert instrumented.client().retrieve("Who pays for repairs?", **options).status == "complete"
+    until(lambda: "retrieval default" in spans_of(collected, TRACE))
+    spans = spans_of(collected, TRACE)
     assert {name for name in spans if "search" in name} == BRANCHES, "no branch has a second span"
     request, fusion = spans["retrieval default"], spans["fuse"]
     assert request.parent_span_id.hex() == CALLER
@@ -111,8 +111,8 @@ def test_a_trace_is_handed_on_from_the_headers_of_a_message_or_of_a_call(
             assert web.post("/v1/searches", json=fields, headers=headers).status_code == 200
             wrong = web.post("/v1/searches", json=fields, headers={"traceparent": "none"})
             assert wrong.status_code == 200, "a wrong header is ignored"
-    until(lambda: "retrieval default" in of_trace(collected, trace))
-    assert of_trace(collected, trace)["retrieval default"].parent_span_id.hex() == CALLER
+    until(lambda: "retrieval default" in spans_of(collected, trace))
+    assert spans_of(collected, trace)["retrieval default"].parent_span_id.hex() == CALLER
 
 
 def stops_with(endpoint: str) -> None:
@@ -132,7 +132,7 @@ def test_a_sweeper_that_stops_sends_its_last_spans_and_waits_for_no_collector_th
     need("opentelemetry.sdk", "`make tracing` installs it")
     with collector() as collected:
         stops_with(collected.url)
-        assert "retrieval default" in of_trace(collected, TRACE)
+        assert "retrieval default" in spans_of(collected, TRACE)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         stops_with(f"http://127.0.0.1:{silent.getsockname()[1]}")
     assert EXPORT_LIMIT_S < 10, "docker and `chorale up` wait ten seconds"

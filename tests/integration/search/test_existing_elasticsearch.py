@@ -17,7 +17,7 @@ from models.errors import BadIndex
 from models.hits import Ranking
 from search.engines.http.filter_dialects import DIALECTS
 from search.engines.http.source import HttpSource
-from search.filter_meanings import meant_filters
+from search.filter_meanings import expanded_filters
 from search.filters import compile_filters
 from search.kinds import open_http_source
 from search.protocol import Search
@@ -199,7 +199,7 @@ NAMES = {"topic": "thema.keyword", "year": "jahr", "published_at": "stand"}
 def test_the_server_lets_through_what_our_filter_lets_through(
     index: str, filters: dict[str, Any], names: dict[str, str]
 ) -> None:
-    meant = meant_filters(Request(questions=("?",), filters=filters))
+    meant = expanded_filters(Request(questions=("?",), filters=filters))
     sent, unsent = DIALECTS["elasticsearch"](meant, names, {})
     with Elasticsearch(address(), request_timeout=30) as client:
         hits = client.search(index=index.rpartition("/")[2], query=sent)["hits"]["hits"]

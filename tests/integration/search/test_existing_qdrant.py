@@ -13,7 +13,7 @@ from chorale_client import Request
 
 from models.errors import BadIndex, Unauthorised
 from models.hits import Ranking
-from search.filter_meanings import meant_filters
+from search.filter_meanings import expanded_filters
 from search.filters import compile_filters
 from search.kinds import open_http_source
 from search.protocol import Search
@@ -86,7 +86,7 @@ def on_the_page(server: QdrantServer, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture(autouse=True)
 def _key(server: QdrantServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QDRANT_API_KEY", KEY)
-    server.asked.clear()
+    server.requests.clear()
 
 
 def found(options: dict[str, Any], namespace: str = "ns", size: int = 64, **given: Any) -> Ranking:
@@ -118,11 +118,11 @@ def test_the_vectors_are_searched_in_qdrant_s_form_and_ranked_by_their_cosine(
     best = ranking.texts[f"notes/{FIRST}#notes"]
     assert (best.title, best.text) == ("Rent", NOTES[FIRST]["text"])
     assert best.metadata == {"topic": "law", "year": 2019, "open": True, "published_at": "2024-05-01"}
-    [asked] = server.asked
-    assert (asked.method, asked.target) == ("POST", "/collections/notes/points/query")
-    assert asked.body.pop("query") == pytest.approx(vector(QUESTION), abs=1e-6)
+    [request] = server.requests
+    assert (request.method, request.target) == ("POST", "/collections/notes/points/query")
+    assert request.body.pop("query") == pytest.approx(vector(QUESTION), abs=1e-6)
     shown = {"exclude": ["html"]}
-    assert asked.body == {"using": "dense", "filter": {"must": []}, "limit": 4, "with_payload": shown}
+    assert request.body == {"using": "dense", "filter": {"must": []}, "limit": 4, "with_payload": shown}
 
 
 def test_the_words_are_searched_by_qdrant_s_own_bm25_with_the_same_ids(
@@ -133,7 +133,7 @@ def test_the_words_are_searched_by_qdrant_s_own_bm25_with_the_same_ids(
     assert ids(ranking)[2] == "4", "which has one word of two"
     assert ranking.hits[1].score > ranking.hits[2].score > 0
     assert set(ids(found(on_the_page["note_words"], filters={"topic": "law"}))) == {str(FIRST), UUID}
-    assert server.asked[0].body["query"] == {"text": QUESTION, "model": "qdrant/bm25"}
+    assert server.requests[0].body["query"] == {"text": QUESTION, "model": "qdrant/bm25"}
     body = {**on_the_page["note_words"]["body"], "query": {"text": "{question}"}, "using": "text"}
     by_index = found({**on_the_page["note_words"], "body": body}, filters={"topic": ["law", "kitchen"]})
     assert set(ids(by_index)) == {str(FIRST), UUID, "3"}, "to the text index `is` is a word"
@@ -180,7 +180,7 @@ def test_a_filter_finds_what_our_own_finds_with_an_index_of_each_field_and_witho
     options = in_collection(on_the_page["notes"], where)
     if where == "free":
         options["filter_indexes"] = {}
-    meant = meant_filters(Request(questions=("?",), filters=filters))
+    meant = expanded_filters(Request(questions=("?",), filters=filters))
     compiled = compile_filters(meant)
     expected = []
     for id_ in BEST_FIRST:
@@ -190,7 +190,7 @@ def test_a_filter_finds_what_our_own_finds_with_an_index_of_each_field_and_witho
     assert ids(ranking) == expected
     said = [warning for warning in ranking.warnings if "qdrant cannot express the whole condition" in warning]
     is_whole = filters not in HERE or (where == "free" and filters in HERE[-2:])
-    assert (said == [], server.asked[0].body["limit"]) == (is_whole, 10 if is_whole else 50)
+    assert (said == [], server.requests[0].body["limit"]) == (is_whole, 10 if is_whole else 50)
     if is_whole:  # also where the hits have no fields to compare
         assert ids(found({**options, "metadata": {}, "published_at": None}, filters=meant)) == expected
 
@@ -202,7 +202,7 @@ def test_excluded_ids_and_forced_filters_are_compared_here_too(
     assert found(on_the_page["notes"], depth=1, exclude_ids=[first, second]).hits[0].document_id == third
     forced = {"topic": {"all": ["law", {"not": "money"}]}}
     assert ids(found(on_the_page["notes"], filters=forced, forced_fields=("topic",))) == [str(FIRST)]
-    assert server.asked[-1].body["filter"]["must"][0] == {"key": "topic", "match": {"any": ["law"]}}
+    assert server.requests[-1].body["filter"]["must"][0] == {"key": "topic", "match": {"any": ["law"]}}
     # No hit says whose it is.
     options = {**on_the_page["notes"], "metadata": {}}
     assert found(options, filters={"topic": "law"}, forced_fields=("topic",)).hits == ()

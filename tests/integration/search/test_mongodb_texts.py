@@ -21,7 +21,7 @@ from search.protocol import Search
 from tests.support.servers.mongodb_server import DATABASE, PASSWORD, USER, MongodbServer
 from tests.support.servers.own_server import free_ports
 from tests.support.servers.search_server import SearchServer, says
-from tests.support.stores.wiki_source import Opens, found
+from tests.support.stores.wiki_source import Opens, ranking_of
 
 VARIABLE = "FARM_MONGODB_URL"
 WHEAT = ObjectId("66f0c0ffee0000000000beef")
@@ -83,15 +83,15 @@ def opens(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opens]:
 
 def texts(ranking: Ranking) -> list[tuple[str, str, str]]:
     """Document, title and text of each hit."""
-    found = [ranking.texts[hit.passage_id] for hit in ranking.hits]
-    return [(one.document_id, one.title, one.text) for one in found]
+    passages = [ranking.texts[hit.passage_id] for hit in ranking.hits]
+    return [(one.document_id, one.title, one.text) for one in passages]
 
 
 def test_texts_are_read_by_id_in_one_call_and_hits_without_a_text_are_left_out_and_counted(
     mongodb: MongodbServer, opens: Opens, finds: list[Any]
 ) -> None:
     source = opens(mongodb.url(), title="of.title")
-    ranking = found(source)
+    ranking = ranking_of(source)
     assert texts(ranking) == [
         (f"farm/{WHEAT}", "Wheat", "Wheat needs nitrogen."),
         ("farm/cows", "Cows", "A cow drinks eighty litres."),
@@ -109,14 +109,14 @@ def test_only_the_texts_of_the_ranking_are_read(
     mongodb: MongodbServer, opens: Opens, finds: list[Any]
 ) -> None:
     source = opens(mongodb.url())
-    ranking = found(source, depth=1, exclude_ids=["farm/gone"])
+    ranking = ranking_of(source, depth=1, exclude_ids=["farm/gone"])
     assert texts(ranking) == [(f"farm/{WHEAT}", "hit", "Wheat needs nitrogen.")], "with the title of the hit"
-    assert found(source, filters={"source": "elsewhere"}).hits == ()
+    assert ranking_of(source, filters={"source": "elsewhere"}).hits == ()
     assert [wanted for wanted, _ in finds] == [{"_id": {"$in": [str(WHEAT), WHEAT]}}]
 
 
 def test_the_field_with_the_ids_may_be_another(mongodb: MongodbServer, opens: Opens) -> None:
-    ranking = found(opens(mongodb.url(), collection="numbered", id="number"))
+    ranking = ranking_of(opens(mongodb.url(), collection="numbered", id="number"))
     assert texts(ranking) == [("farm/7", "", "A hen lays an egg.")], "a list is no id, and 7.0 is 7"
 
 
@@ -133,12 +133,12 @@ def test_a_numeral_and_a_number_have_their_own_texts_if_the_collection_has_both(
 def test_texts_of_more_bytes_than_an_answer_may_have_are_not_read(
     mongodb: MongodbServer, opens: Opens
 ) -> None:
-    assert len(found(opens(mongodb.url(), collection="long", max_bytes=6_000)).hits) == 4
+    assert len(ranking_of(opens(mongodb.url(), collection="long", max_bytes=6_000)).hits) == 4
     words = (
         f"the address in {VARIABLE} has texts of more than 3,000 bytes: lower max_hits, or raise max_bytes"
     )
     with pytest.raises(InvalidAnswer, match=words):
-        found(opens(mongodb.url(), collection="long", max_bytes=3_000))
+        ranking_of(opens(mongodb.url(), collection="long", max_bytes=3_000))
 
 
 @pytest.mark.parametrize("case", ["dead", "silent", "wrong password", "no right"])
@@ -159,7 +159,7 @@ def test_a_failure_has_its_reason_and_quotes_nothing_of_the_address(
         }[case]
         source = opens(address, timeout_s=0.3 if failure is StoreUnavailable else 20.0)
         with pytest.raises(failure, match=f"MongoDB at the address in {VARIABLE} .*{words}") as raised:
-            found(source)
+            ranking_of(source)
     shown = f"{raised.value!r}{raised.value.__cause__!r}{raised.value.__context__!r}"
     assert not [secret for secret in (PASSWORD, "wr0ng", f"{USER}:") if secret in shown]
 
@@ -168,12 +168,12 @@ def test_a_server_that_hangs_costs_the_time_that_is_left_and_the_next_ranking_ha
     mongodb: MongodbServer, opens: Opens
 ) -> None:
     source = opens(mongodb.url())
-    before = found(source)
+    before = ranking_of(source)
     mongodb.pause()
     try:
         with pytest.raises(StageFailure) as raised:
-            found(source, timeout_s=0.5)
+            ranking_of(source, timeout_s=0.5)
     finally:
         mongodb.go_on()
     assert raised.value.reason in ("timeout", "unavailable")
-    assert found(source) == before
+    assert ranking_of(source) == before

@@ -123,7 +123,7 @@ def weights(answer: Answer) -> dict[str, float]:
     return {name: part.weight for name, part in answer.hits[0].branches.items()}
 
 
-ASKED: dict[str, Any] = {"namespace": "plums", "include": ["ids", "explanation"]}
+OPTIONS: dict[str, Any] = {"namespace": "plums", "include": ["ids", "explanation"]}
 
 
 @pytest.mark.slow
@@ -139,14 +139,14 @@ def test_enough_new_grades_change_the_weights_of_a_running_installation_and_a_co
         client = pipeline.client()
 
         def ask(number: int, **options: Any) -> Answer:
-            return client.retrieve(word(number), timeout_s=30, **ASKED, **options)
+            return client.retrieve(word(number), timeout_s=30, **OPTIONS, **options)
 
         def ask_until(is_ruled: bool) -> Answer:
             return until(lambda: [now for now in [ask(0)] if bool(now.questions[0].rules) is is_ruled])[0]
 
         def outcome() -> str:
-            looks = commanded(pipeline, "status")["adapting"]
-            return str(looks[0]["outcome"]) if looks else ""
+            checks = commanded(pipeline, "status")["adapting"]
+            return str(checks[0]["outcome"]) if checks else ""
 
         answers = [ask(number) for number in range(QUESTIONS)]
         assert weights(answers[0]) == {"bm25": 0.4, "backwards": 0.6}
@@ -187,7 +187,7 @@ def test_enough_new_grades_change_the_weights_of_a_running_installation_and_a_co
 def plums(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[OneProcess]:
-    """A pipeline in this process that adapts at every look, in a mode and with further tables."""
+    """A pipeline in this process that adapts at every check, in a mode and with further tables."""
     mode, more = request.param
     file = declared(tmp_path, mode, every_h=1e-9, more=more)
     with (
@@ -208,12 +208,12 @@ def adapt(pipeline: OneProcess) -> str:
     duty.tick()
     duty._lease.release()
     engine.dispose()
-    (look,) = read_adaptation_checks(pipeline.redis)
-    return look.outcome
+    (check,) = read_adaptation_checks(pipeline.redis)
+    return check.outcome
 
 
 def ask_all(pipeline: OneProcess, **options: Any) -> list[Answer]:
-    answers = [pipeline.ask(word(number), **ASKED, **options) for number in range(QUESTIONS)]
+    answers = [pipeline.ask(word(number), **OPTIONS, **options) for number in range(QUESTIONS)]
     pipeline.drain()
     return answers
 
@@ -226,17 +226,17 @@ def test_proposed_weights_are_those_of_another_configuration_until_a_command_tak
     assert adapt(plums).startswith("proposed as best-proposed: bm25 0.52, backwards 0.48")
     chosen = {"bm25": 0.52, "backwards": 0.48}
     present = {"bm25": 0.4, "backwards": 0.6}
-    asked = {**ASKED, "cache": "bypass"}
-    assert weights(plums.ask(word(1), configuration="best", **asked)) == present
-    assert weights(plums.ask(word(1), configuration="best-proposed", **asked)) == chosen
+    options = {**OPTIONS, "cache": "bypass"}
+    assert weights(plums.ask(word(1), configuration="best", **options)) == present
+    assert weights(plums.ask(word(1), configuration="best-proposed", **options)) == chosen
     file = commanded(plums, "rules", "get", "plums")
     (proposal,) = file["weights"].values()
     put(plums, json.dumps({**file, "weights": {"mine": {**proposal, "configuration": "best"}}}))
-    assert weights(plums.ask(word(1), configuration="best", **asked)) == chosen
-    assert weights(plums.ask(word(1), configuration="best-proposed", **asked)) == present
+    assert weights(plums.ask(word(1), configuration="best", **options)) == chosen
+    assert weights(plums.ask(word(1), configuration="best-proposed", **options)) == present
     # A request's own weights come first.
     own = {"bm25": 0.1, "backwards": 0.9}
-    assert weights(plums.ask(word(1), weights=own, **asked)) == own
+    assert weights(plums.ask(word(1), weights=own, **options)) == own
 
 
 @pytest.mark.parametrize("plums", [("take", SHARED)], indirect=True)
@@ -266,7 +266,7 @@ def test_a_rule_outside_of_the_bounds_does_not_hold_and_the_answer_says_so(plums
     rules += "branches = { bm25 = 0.9, backwards = 0.1 }\n"
     upgrade(plums.resources.settings.audit_database_url)
     put(plums, rules)
-    answer = plums.ask(word(1), **ASKED)
+    answer = plums.ask(word(1), **OPTIONS)
     assert weights(answer) == {"bm25": 0.4, "backwards": 0.6}
     assert answer.questions[0].rules == ()
     assert answer.warnings == (

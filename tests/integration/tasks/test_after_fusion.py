@@ -103,8 +103,11 @@ def test_a_context_has_what_stands_around_the_hits(here: OneProcess) -> None:
 
     def context_of(tokens: int, **options: Any) -> Any:
         # The other passages of the book have none of these words.
-        question, given = "how long does it rest?", {"namespace": "books", "top_k": 1, "branches": ["bm25"]}
-        page = here.ask(question, context_tokens=tokens, **given, **options).questions[0]
+        question, defaults = (
+            "how long does it rest?",
+            {"namespace": "books", "top_k": 1, "branches": ["bm25"]},
+        )
+        page = here.ask(question, context_tokens=tokens, **defaults, **options).questions[0]
         assert [hit.passage_id for hit in page.hits] == ["bread#1"]
         return page.context
 
@@ -121,7 +124,7 @@ def test_a_filter_of_another_type_finds_and_says_so_and_an_empty_one_means_all(h
     for year in (2025, 2026):
         here.index({f"y{year}": ("Bread", f"Bread of {year}")}, namespace="years", year=year, domain="law")
 
-    def asked(filters: dict[str, Any], **options: Any) -> tuple[list[str], tuple[str, ...]]:
+    def ids_and_warnings(filters: dict[str, Any], **options: Any) -> tuple[list[str], tuple[str, ...]]:
         answer = here.ask("bread", namespace="years", filters=filters, **options)
         assert answer.status == "complete"
         assert all(warning.split()[0].rstrip(":") in set(Warned) for warning in answer.warnings)
@@ -129,13 +132,13 @@ def test_a_filter_of_another_type_finds_and_says_so_and_an_empty_one_means_all(h
 
     said = "they are compared by their meaning"
     number = f"filter 'year': the request has '2026', a text, and documents have 2026, a number: {said}"
-    assert asked({"year": "2026"}) == (["y2026"], (number,))
-    assert asked({"year": 2026}) == (["y2026"], ())
-    assert asked({"year": [], "domain": []}) == (["y2025", "y2026"], ())
+    assert ids_and_warnings({"year": "2026"}) == (["y2026"], (number,))
+    assert ids_and_warnings({"year": 2026}) == (["y2026"], ())
+    assert ids_and_warnings({"year": [], "domain": []}) == (["y2025", "y2026"], ())
     met = 'filter \'domain\', \'year\': no document that may be found meets {"domain":"lwa","year":2026}'
-    assert asked({"domain": "lwa", "year": 2026}) == ([], (met,))
+    assert ids_and_warnings({"domain": "lwa", "year": 2026}) == ([], (met,))
     # BM25 alone does not tell whether the filter or the words found nothing.
-    assert asked({"domain": "lwa"}, branches=["bm25"]) == ([], ())
+    assert ids_and_warnings({"domain": "lwa"}, branches=["bm25"]) == ([], ())
 
 
 def test_a_passage_that_has_gone_makes_room_for_the_next_hit(here: OneProcess) -> None:

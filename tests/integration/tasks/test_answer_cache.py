@@ -27,16 +27,16 @@ def state(here: OneProcess, request_id: str) -> bytes | None:
     return cast("bytes | None", here.redis.hget(entry_key(request_id), "state"))
 
 
-def kept(here: OneProcess) -> set[bytes]:
+def cached_keys(here: OneProcess) -> set[bytes]:
     """The keys of all cached answers."""
     return set(here.redis.scan_iter("chorale:cache:answer:*"))
 
 
 @contextmanager
-def nothing_kept(here: OneProcess) -> Iterator[None]:
-    before = kept(here)
+def nothing_cached(here: OneProcess) -> Iterator[None]:
+    before = cached_keys(here)
     yield
-    assert kept(here) == before
+    assert cached_keys(here) == before
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def test_a_cached_answer_is_never_given_to_another_tenant(here: OneProcess) -> N
 
 def test_cache_bypass_neither_reads_nor_stores_and_cache_refresh_only_stores(here: OneProcess) -> None:
     text = new_text()
-    with nothing_kept(here):
+    with nothing_cached(here):
         here.ask(text, cache="bypass")
     assert not here.ask(text, cache="refresh").cached
     assert not here.ask(text, cache="refresh").cached
@@ -92,7 +92,7 @@ def test_cached_answers_are_not_used_after_the_corpus_has_a_new_generation(here:
 
 def test_an_answer_is_not_cached_if_the_generation_rose_during_the_search(here: OneProcess) -> None:
     text = new_text()
-    with nothing_kept(here):
+    with nothing_cached(here):
         request_id = here.submit(text)
         here.work(*QUEUES_BUT_VECTOR)
         here.index({"meanwhile": ("Meanwhile", f"Indexed while somebody asks for {text}.")})
@@ -118,12 +118,12 @@ def test_an_answer_is_not_cached_if_a_branch_searched_another_generation(here: O
     """As with a store that lags behind: the plan and the end agree, and one branch searched something else."""
     # Once the planner has seen that Redis is right it goes by Redis alone.
     here.ask(new_text())
-    with generation_in_redis(here, 999_999), nothing_kept(here):
+    with generation_in_redis(here, 999_999), nothing_cached(here):
         assert here.ask(new_text()).status == "complete"
 
 
 def test_a_degraded_answer_is_never_cached(here: OneProcess) -> None:
-    with nothing_kept(here):
+    with nothing_cached(here):
         request_id = here.submit(new_text())
         here.work(*QUEUES_BUT_VECTOR)
         assert here.end_late(request_id).status == "degraded"

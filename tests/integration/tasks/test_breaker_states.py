@@ -162,23 +162,23 @@ def test_one_request_tries_all_branches_of_a_store(breakers: Breakers, redis_cli
 def test_closed_breakers_are_not_looked_up_again_for_a_moment_and_open_ones_each_time(
     breakers: Breakers, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def looks() -> int:
+    def script_calls() -> int:
         return int(redis_client.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0))
 
     monkeypatch.setattr(module, "ALL_WELL_FOR_S", 60)
     seen(breakers)
-    before = looks()
+    before = script_calls()
     for _ in range(20):
         seen(breakers)
-    assert looks() == before
+    assert script_calls() == before
 
     # Nobody is left out for longer than need be.
     another = Breakers(redis_client, failures=3, open_s=OPEN_S)
     opened(another)
-    before = looks()
+    before = script_calls()
     for _ in range(5):
         assert seen(another)
-    assert looks() - before == 5
+    assert script_calls() - before == 5
 
 
 def test_the_slowest_twentieth_is_known_once_enough_have_answered(breakers: Breakers) -> None:

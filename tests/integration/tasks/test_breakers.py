@@ -31,7 +31,7 @@ kind = "embedded"
 {branch("moody", "dense", store="other")}
 {branch("twin", "dense", kind="moody", store="other")}
 """
-LEFT_OUT = [("search.moody", "breaker_open")]
+OPEN_BREAKER = [("search.moody", "breaker_open")]
 
 
 class FlakyPipeline(OneProcess):
@@ -83,7 +83,7 @@ def test_after_failures_in_a_row_the_branch_is_not_asked_and_the_answer_says_sin
 ) -> None:
     flaky.open_moody()
     answer = flaky.ask_branches("bm25", "moody")
-    assert reasons(answer) == LEFT_OUT
+    assert reasons(answer) == OPEN_BREAKER
     assert "3 failures in a row, the last: error" in answer.degraded[0].detail
     assert (answer.status, ids(answer)[0]) == ("degraded", "error")
     stages = {stage.stage: (stage.status, stage.detail) for stage in answer.stages}
@@ -96,7 +96,7 @@ def test_one_request_alone_asks_a_half_open_branch_and_its_answer_closes_the_bre
     flaky.half_open()
     probe, *others = flaky.answers(4, "bm25", "moody")
     assert probe.status == "complete"
-    assert [reasons(answer) for answer in others] == [LEFT_OUT] * 3
+    assert [reasons(answer) for answer in others] == [OPEN_BREAKER] * 3
     assert not flaky.redis.exists("chorale:breaker:moody")
     assert flaky.ask_branches("bm25", "moody").status == "complete"
 
@@ -116,7 +116,7 @@ def test_a_request_that_requires_the_open_branch_fails_at_once(flaky: FlakyPipel
         planned = flaky.submit("ERR-4711", branches=["bm25", "moody"], cache="bypass", **policy)
         answer = flaky.answer(planned)
         assert (answer.status, answer.hits) == ("failed", ())
-        assert reasons(answer) == [("search.bm25", "cancelled"), *LEFT_OUT]
+        assert reasons(answer) == [("search.bm25", "cancelled"), *OPEN_BREAKER]
     assert flaky.redis.llen("chorale.bm25") == 0, "nobody was asked"
 
 
@@ -125,7 +125,7 @@ def test_if_every_branch_is_open_one_request_at_a_time_still_tries_them(flaky: F
     flaky.open_moody()
     first, *others = flaky.answers(3, "moody")
     assert (first.status, reasons(first)) == ("complete", [])
-    assert [(answer.status, reasons(answer)) for answer in others] == [("failed", LEFT_OUT)] * 2
+    assert [(answer.status, reasons(answer)) for answer in others] == [("failed", OPEN_BREAKER)] * 2
 
 
 def test_status_shows_what_is_not_closed(here: OneProcess) -> None:

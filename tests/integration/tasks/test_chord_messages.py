@@ -38,10 +38,12 @@ def messages(server: RedisServer, client: redis.Redis, home: Path, *, lean: bool
     fanout = make_app(resources).fanout
     assert fanout.is_lean == lean
     submit(resources, fanout, make_request("bread", timeout_s=60, request_id=REQUEST_ID))
-    found = [json.loads(raw) for queue in QUEUES for raw in cast("list[bytes]", client.lrange(queue, 0, -1))]
-    for message in found:
+    messages = [
+        json.loads(raw) for queue in QUEUES for raw in cast("list[bytes]", client.lrange(queue, 0, -1))
+    ]
+    for message in messages:
         message["body"] = json.loads(b64decode(message["body"]))
-    return found
+    return messages
 
 
 def test_a_chord_that_a_script_publishes_has_the_messages_of_celerys_chord(
@@ -98,7 +100,7 @@ def test_a_plain_chord_is_used_if_rendered_messages_differ_from_celerys_or_go_to
         patch.setattr(
             Template,
             "render",
-            lambda *args, **given: render(*args, **given).replace(b'"retries"', b'"tries"'),
+            lambda *args, **named: render(*args, **named).replace(b'"retries"', b'"tries"'),
         )
         assert "headers" in (check(app, TASK_FUSE, QUEUE_FUSION) or "")
         assert not is_lean()

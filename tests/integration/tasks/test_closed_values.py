@@ -53,21 +53,21 @@ def test_a_wrong_value_is_refused_in_a_document_and_in_a_filter_with_the_values_
     farm: OneProcess,
 ) -> None:
     there_are = "there are: animals, machines"
-    given = {
+    domains = {
         "cow": "animals",
         "tractor": ["machines"],
         "typo": "anmials",
         "mixed": ["animals", "x"],
         "none": None,
     }
-    indexed = index(farm, given, "farm")
+    indexed = index(farm, domains, "farm")
     assert (indexed.added, indexed.reasons) == (3, {"wrong_value": 2})
     assert tuple(indexed.skipped) == (
         f"document 3, line 3: metadata.domain: no 'anmials'; {there_are}",
         f"document 4, line 4: metadata.domain: no 'x'; {there_are}",
     )
-    found = retrieve(farm, ["animals", "machines"])
-    assert (found.status, {hit.document_id for hit in found.hits}) == ("complete", {"cow", "tractor"})
+    answer = retrieve(farm, ["animals", "machines"])
+    assert (answer.status, {hit.document_id for hit in answer.hits}) == ("complete", {"cow", "tractor"})
     for domain in ("anmials", ["animals", "anmials"], {"not": "anmials"}):
         wrong = retrieve(farm, domain)
         assert (wrong.status, wrong.hits) == ("failed", ())

@@ -18,7 +18,7 @@ from tests.support.command_line import in_process
 from tests.support.pipelines.one_process import OneProcess
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
-from tests.support.stores.one_engine import held
+from tests.support.stores.one_engine import indexed_revisions
 from tests.support.stores.two_engines import shared_engines, texts_and_vectors
 
 WIKI = [
@@ -28,10 +28,10 @@ WIKI = [
 ]
 
 
-def shown(running: RunningPipeline) -> list[list[str]]:
-    """The ids that each store shows."""
+def stored_ids(running: RunningPipeline) -> list[list[str]]:
+    """The ids of the documents in each store."""
     store = running.resources.writing_store
-    return [sorted(held(store, "wiki", name)) for name in store.stores]
+    return [sorted(indexed_revisions(store, "wiki", name)) for name in store.stores]
 
 
 def verified(running: RunningPipeline, *arguments: str) -> tuple[int, Any]:
@@ -53,7 +53,7 @@ def test_what_is_handed_in_is_in_both_stores_and_what_is_lost_is_mended(tmp_path
             assert (done.added, done.error, done.unwritten) == (2, None, {})
             assert done.skipped == ["document 3: no text: 'text' and 'title' are missing or empty"]
             assert not done.is_whole
-            assert shown(running) == [["wiki/rent", "wiki/tea"]] * 2
+            assert stored_ids(running) == [["wiki/rent", "wiki/tea"]] * 2
             assert running.resources.generations.in_redis("wiki") == done.generation == 1
             assert running.resources.store("vectors").texts("wiki", ["wiki/tea#0"], timeout_s=5).keys() == {
                 "wiki/tea#0"
@@ -63,7 +63,7 @@ def test_what_is_handed_in_is_in_both_stores_and_what_is_lost_is_mended(tmp_path
             assert (again.unchanged, again.added, again.generation) == (2, 0, 1)
             gone = client.wait_visible(client.delete("wiki", ["wiki/rent", "unknown"]), wait_s=60)
             assert (gone.deleted, gone.generation, gone.is_whole) == (1, 2, True)
-            assert shown(running) == [["wiki/tea"]] * 2
+            assert stored_ids(running) == [["wiki/tea"]] * 2
 
             vectors = running.resources.store("vectors")
             assert isinstance(vectors, WeaviateStore)
@@ -72,7 +72,7 @@ def test_what_is_handed_in_is_in_both_stores_and_what_is_lost_is_mended(tmp_path
             assert (code, report["stores"]["vectors"]["missing"]) == (8, ["wiki/tea"])
             code, report = verified(running)
             assert (code, report["unwritten"]) == (0, {})
-            assert shown(running) == [["wiki/tea"]] * 2
+            assert stored_ids(running) == [["wiki/tea"]] * 2
             assert not any(running.resources.writing_store.verify("wiki", mends=False).values())
 
 

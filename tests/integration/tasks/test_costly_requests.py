@@ -22,7 +22,7 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 HOLD, BEGUN = "test:hold", "test:begun"
-HELD = f"""
+PAUSED_EMBEDDING = f"""
 import os, time
 from itertools import count
 from redis import Redis
@@ -51,7 +51,10 @@ COSTLY = [
 
 @pytest.mark.slow
 def test_64_questions_with_8_documents_each_degrade_no_other_request_and_open_no_breaker() -> None:
-    with RedisServer() as server, RunningPipeline(server, queues=[], sweeper=True, preload=HELD) as served:
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, queues=[], sweeper=True, preload=PAUSED_EMBEDDING) as served,
+    ):
         served.index()
         served.redis.set(HOLD, 1)
         served.start("all", queue=SERVED)
@@ -80,9 +83,9 @@ def test_once_its_time_is_over_a_branch_searches_no_more_questions_of_a_costly_r
         searched.append(len(task.questions))
         return rankings
 
-    def begun(*given: Any, **named: Any) -> BranchTask:
+    def begun(*args: Any, **named: Any) -> BranchTask:
         """A branch whose clock goes 20 s forward with each of its searches."""
-        task, before = BranchTask(*given, **named), len(searched)
+        task, before = BranchTask(*args, **named), len(searched)
         task.clock = lambda: time.monotonic() + 20 * (len(searched) - before)
         return task
 

@@ -96,7 +96,7 @@ def test_a_message_goes_on_where_its_turn_was_over(
 ) -> None:
     embedder = HashingEmbedder(max_pieces=16)
     use_embedder(resources, embedder)
-    unfinished, looks = Unfinished(), count(1)
+    unfinished, checks = Unfinished(), count(1)
     text = " ".join(f"word{number}" for number in range(3_000))
     rows = [{"id": "rose", "title": "rose", "text": text}]
     cut: list[Passage] = []
@@ -119,7 +119,7 @@ def test_a_message_goes_on_where_its_turn_was_over(
                 rows,
                 namespace="garden",
                 source="task",
-                is_over=lambda: next(looks) % 2 == 0,
+                is_over=lambda: next(checks) % 2 == 0,
             )
         cut_at_first = cut_at_first or len(cut)
     assert calls > 2

@@ -144,11 +144,11 @@ def test_a_namespace_is_searched_as_before_until_all_of_it_is_embedded(
     index_texts(here.resources, docs)
     seen: list[tuple[str, int]] = []
 
-    def look(_: object) -> None:
+    def search(_: object) -> None:
         answer = here.ask("bread", namespace=docs, cache="bypass")
         seen.append((answer.status, dimension(here, docs)))
 
-    embed_anew(here.resources, docs, encoder="small", progress=look)
+    embed_anew(here.resources, docs, encoder="small", progress=search)
     # Five documents are embedded in three batches.
     assert seen == [("complete", 16)] * 3
     assert dimension(here, docs) == 8

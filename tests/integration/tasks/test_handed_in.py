@@ -84,7 +84,7 @@ def done(app: Celery, ticket: str) -> str:
     return ticket
 
 
-def shown(app: Celery) -> set[str]:
+def indexed_ids(app: Celery) -> set[str]:
     return set(app.resources.writing_store.revisions("docs", "task"))
 
 
@@ -139,7 +139,7 @@ def test_a_message_for_a_namespace_that_is_being_written_lets_messages_for_other
         assert len(waiting_messages(app)) == 1
     work(app)
     assert client.wait_visible(first).added == 1
-    assert shown(app) == {"tea", "rent"}
+    assert indexed_ids(app) == {"tea", "rent"}
     assert not waiting_messages(app)
 
 
@@ -188,16 +188,16 @@ def test_each_document_of_a_message_is_indexed_or_reported_with_its_reason(
 ) -> None:
     refused = "search.documents.document_rows.refusal_reason"
     monkeypatch.setattr(refused, lambda document: "too large" if document.document_id == "refused" else None)
-    given = [{"id": "good", "text": "Roses are cut."}, *(row for rows in ROWS.values() for row in rows)]
+    documents = [{"id": "good", "text": "Roses are cut."}, *(row for rows in ROWS.values() for row in rows)]
     # A message of a program without our client, which refuses some of these documents itself.
-    message = {"namespace": "docs", "documents": given}
+    message = {"namespace": "docs", "documents": documents}
     app.send_task("chorale.index", kwargs=message, queue=QUEUE, task_id="ticket")
     indexed = client.wait_visible(done(app, "ticket"))
     assert indexed.error is None
     assert indexed.reasons == {reason: 1 for reason in NotIndexed if reason in ROWS}
     assert len(indexed.skipped) == len(ROWS)
     not_indexed = sum(count for reason, count in indexed.reasons.items() if not NotIndexed(reason).is_part)
-    assert indexed.added + not_indexed == len(given)
+    assert indexed.added + not_indexed == len(documents)
 
 
 def test_a_small_message_of_one_namespace_comes_before_the_rest_of_a_heavy_one_of_another(
@@ -242,13 +242,13 @@ def test_the_write_that_was_sent_last_wins_in_whatever_order_workers_process_the
     client.delete("docs", ["tea"])
     client.upsert("docs", [RENT | {"text": "The rent is due on the first."}])
     work(app, last_first=True)
-    assert shown(app) == {"rent"}
+    assert indexed_ids(app) == {"rent"}
     assert "on the first" in app.resources.store("local").texts("docs", ["rent#0"])["rent#0"].text
 
     client.delete("docs", ["tea", "rent"])
     later = client.upsert("docs", [TEA])
     work(app, last_first=True)
-    assert shown(app) == {"tea"}
+    assert indexed_ids(app) == {"tea"}
     assert client.wait_visible(later).is_whole
 
 
@@ -256,7 +256,7 @@ def test_a_document_deleted_before_its_namespace_exists_stays_deleted(app: Celer
     client.upsert("docs", [TEA, RENT])
     deleted = client.delete("docs", ["tea"])
     work(app, last_first=True)
-    assert shown(app) == {"rent"}
+    assert indexed_ids(app) == {"rent"}
     assert client.wait_visible(deleted).error == "there is no namespace 'docs'; there are: none yet"
 
 
@@ -269,19 +269,19 @@ def test_a_document_deleted_while_its_namespace_is_being_created_stays_deleted(
     app.resources.redis.delete(QUEUE)
     delete = tasks.indexing.namespace_writer._delete
 
-    def finds_none_and_then_it_is_made(*given: Any, **named: Any) -> Any:
+    def finds_none_and_then_it_is_made(*args: Any, **named: Any) -> Any:
         monkeypatch.setattr(tasks.indexing.namespace_writer, "_delete", delete)
         try:
-            return delete(*given, **named)
+            return delete(*args, **named)
         except BadIndex:
             app.resources.redis.lpush(QUEUE, older)
             work(app)
-            assert shown(app) == {"rent", "tea"}
+            assert indexed_ids(app) == {"rent", "tea"}
             raise
 
     monkeypatch.setattr(tasks.indexing.namespace_writer, "_delete", finds_none_and_then_it_is_made)
     assert client.wait_visible(done(app, client.delete("docs", ["tea"]))).deleted == 1
-    assert shown(app) == {"rent"}
+    assert indexed_ids(app) == {"rent"}
 
 
 def test_a_redelivered_message_overwrites_no_later_write(app: Celery, client: Chorale) -> None:
@@ -292,19 +292,19 @@ def test_a_redelivered_message_overwrites_no_later_write(app: Celery, client: Ch
     work(app)
     app.resources.redis.lpush(QUEUE, again)
     work(app)
-    assert shown(app) == set()
-    assert client.wait_visible(ticket).added == 1, "as it was told before"
+    assert indexed_ids(app) == set()
+    assert client.wait_visible(ticket).added == 1, "the same outcome as before"
 
 
 def in_between(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:
     """Once, when a message is embedded and has not got its namespace yet."""
     take = EmbeddingPrefetch.take
 
-    def slowly(ahead: EmbeddingPrefetch, *given: Any) -> list[Any]:
+    def slowly(ahead: EmbeddingPrefetch, *args: Any) -> list[Any]:
         monkeypatch.setattr(EmbeddingPrefetch, "take", take)
-        taken = take(ahead, *given)
+        documents = take(ahead, *args)
         happens()
-        return taken
+        return documents
 
     monkeypatch.setattr(EmbeddingPrefetch, "take", slowly)
 
@@ -323,16 +323,16 @@ def test_the_slower_of_two_workers_with_the_same_message_drops_it(
         client.delete("docs", ["tea"])
         work(app)
         if fails:
-            # An hour later; ages are told in whole seconds.
+            # An hour later; ages are in whole seconds.
             app.resources.redis.delete(INDEXED + ticket)
-            monkeypatch.setattr(tasks.indexing.message_order, "OUTCOME_KEPT_S", -2)
+            monkeypatch.setattr(tasks.indexing.message_order, "OUTCOME_TTL_S", -2)
             raise StoreUnavailable("the documents' database does not answer")
 
     in_between(monkeypatch, the_other_does_it)
     work(app)
     assert not waiting_messages(app)
-    assert shown(app) == set()
-    assert fails or client.wait_visible(ticket, wait_s=0).added == 1, "as it was told before"
+    assert indexed_ids(app) == set()
+    assert fails or client.wait_visible(ticket, wait_s=0).added == 1, "the same outcome as before"
 
 
 @pytest.mark.slow
@@ -352,7 +352,7 @@ def test_two_messages_with_the_same_task_id_are_both_indexed(
     in_between(monkeypatch, the_other_is_done)
     send(RENT)
     work(app)
-    assert shown(app) == {"tea", "rent"}
+    assert indexed_ids(app) == {"tea", "rent"}
 
 
 def test_the_outcome_of_a_message_is_stored_although_the_memory_of_redis_is_full(
@@ -375,7 +375,7 @@ def test_messages_without_a_stamp_are_processed_in_the_order_in_which_they_arriv
     work(app)
     app.send_task("chorale.delete", kwargs={"namespace": "docs", "ids": ["tea"]}, queue=QUEUE)
     work(app)
-    assert shown(app) == set()
+    assert indexed_ids(app) == set()
     assert not app.resources.redis.exists(NOT_DONE + "docs", WRITTEN + "docs")
 
 
@@ -385,7 +385,7 @@ def test_a_message_in_progress_is_written_although_redis_is_emptied_meanwhile(
     in_between(monkeypatch, lambda: cast("None", redis_client.flushall()))
     client.upsert("docs", [TEA])
     work(app)
-    assert shown(app) == {"tea"}
+    assert indexed_ids(app) == {"tea"}
 
 
 def test_wait_visible_says_why_a_ticket_is_unfinished_and_when_a_ticket_is_unknown(
@@ -406,19 +406,19 @@ def test_wait_visible_says_why_a_ticket_is_unfinished_and_when_a_ticket_is_unkno
     for unknown in (ticket, "docs." + "0" * 32):
         with pytest.raises(UnknownRequest, match=f"^'{unknown}' not found"):
             client.wait_visible(unknown, wait_s=0)
-    for of_others in ("0" * 32, "nightly", "docs.nightly"):
+    for foreign in ("0" * 32, "nightly", "docs.nightly"):
         with pytest.raises(NotEnded):
-            client.wait_visible(of_others, wait_s=0)
+            client.wait_visible(foreign, wait_s=0)
 
 
 def test_a_document_is_deleted_by_the_id_that_it_was_sent_with(app: Celery, client: Chorale) -> None:
     ids = [unicodedata.normalize("NFD", "Café menu"), " padded ", 7]
     documents = [{"id": id_, "text": "coffee"} for id_ in ids]
     client.wait_visible(done(app, client.upsert("docs", [*documents, TEA])))
-    assert shown(app) == {unicodedata.normalize("NFC", "Café menu"), "padded", "7", "tea"}
+    assert indexed_ids(app) == {unicodedata.normalize("NFC", "Café menu"), "padded", "7", "tea"}
 
     client.upsert("docs", documents)
     deleted = client.delete("docs", cast("list[str]", ids))
     work(app, last_first=True)
-    assert shown(app) == {"tea"}
+    assert indexed_ids(app) == {"tea"}
     assert client.wait_visible(deleted).deleted == 3

@@ -13,7 +13,7 @@ from chorale_client.index_tickets import KEPT_S, NOT_DONE_FOR_S, next_stamp, sta
 from chorale_client.keys import HANDED_IN, INDEXED, NOT_DONE, WRITTEN
 from chorale_client.publisher import Publisher
 
-from tasks.indexing.message_order import OUTCOME_KEPT_S, WriteOrder
+from tasks.indexing.message_order import OUTCOME_TTL_S, WriteOrder
 from tests.support.servers.redis_server import RedisServer
 
 QUEUE = "chorale.index"
@@ -32,7 +32,7 @@ def test_stamps_keep_rising_when_the_clock_is_set_back(redis_client: redis.Redis
     assert [next_stamp(redis_client) for _ in range(3)] == [ahead + 1, ahead + 2, ahead + 3]
 
 
-def kept(client: redis.Redis) -> list[bytes]:
+def written_ids(client: redis.Redis) -> list[bytes]:
     return cast("list[bytes]", client.zrange(WRITTEN + "docs", 0, -1))
 
 
@@ -41,15 +41,15 @@ def test_written_ids_are_remembered_only_while_an_older_message_is_unfinished(
 ) -> None:
     older, later = (stamp_of_message(redis_client, "docs", ticket) for ticket in ("older", "later"))
     WriteOrder(redis_client, "docs", later).keep(["tea"])
-    assert kept(redis_client) == [b"tea"]
+    assert written_ids(redis_client) == [b"tea"]
     assert 0 < redis_client.ttl(WRITTEN + "docs") <= NOT_DONE_FOR_S
     assert WriteOrder(redis_client, "docs", older).overtaken(["tea", "never"]) == {"tea"}
 
     WriteOrder(redis_client, "docs", older).keep(["rent"])
-    assert kept(redis_client) == [b"tea"]
+    assert written_ids(redis_client) == [b"tea"]
     redis_client.zrem(NOT_DONE + "docs", "older")
     WriteOrder(redis_client, "docs", later).keep(["milk"])
-    assert kept(redis_client) == []
+    assert written_ids(redis_client) == []
 
 
 def test_written_ids_are_remembered_for_thirty_days_because_of_a_lost_message(
@@ -58,11 +58,11 @@ def test_written_ids_are_remembered_for_thirty_days_because_of_a_lost_message(
     now, month = next_stamp(redis_client), NOT_DONE_FOR_S * 1_000_000
     redis_client.zadd(NOT_DONE + "docs", {"lost": now - month + 1_000_000})
     WriteOrder(redis_client, "docs", now).keep(["tea"])
-    assert kept(redis_client) == [b"tea"]
+    assert written_ids(redis_client) == [b"tea"]
 
     redis_client.zadd(NOT_DONE + "docs", {"lost": now - month - 1})
     WriteOrder(redis_client, "docs", now).keep(["rent"])
-    assert kept(redis_client) == []
+    assert written_ids(redis_client) == []
 
 
 def test_a_message_counts_as_done_when_its_outcome_is_stored_or_may_have_expired(
@@ -76,11 +76,11 @@ def test_a_message_counts_as_done_when_its_outcome_is_stored_or_may_have_expired
     assert not is_done(now, "here")
     assert not is_done(now, None)
     assert not is_done(now, "gone"), "Redis was emptied"
-    assert is_done(now - (OUTCOME_KEPT_S + 60) * second, "gone")
+    assert is_done(now - (OUTCOME_TTL_S + 60) * second, "gone")
     assert not is_done(now - (NOT_DONE_FOR_S + 60) * second, "gone"), "given up"
-    redis_client.set(INDEXED + "told", json.dumps({"handed_in": now}))
-    assert is_done(now, "told")
-    assert not is_done(now - 1, "told"), "of the same id, used before"
+    redis_client.set(INDEXED + "done", json.dumps({"handed_in": now}))
+    assert is_done(now, "done")
+    assert not is_done(now - 1, "done"), "of the same id, used before"
 
 
 def test_messages_that_wait_for_workers_keep_their_order_for_weeks(
@@ -101,8 +101,8 @@ def test_a_message_that_may_not_have_been_sent_counts_as_unfinished_for_one_day(
         client.upsert("docs", [TEA])
     (ticket,) = cast("list[bytes]", redis_client.zrange(NOT_DONE + "docs", 0, -1))
     stamp = cast("float", redis_client.zscore(NOT_DONE + "docs", ticket))
-    given_up_in_us = stamp + NOT_DONE_FOR_S * 1_000_000 - next_stamp(redis_client)
-    assert 0 < given_up_in_us <= KEPT_S * 1_000_000
+    expires_in_us = stamp + NOT_DONE_FOR_S * 1_000_000 - next_stamp(redis_client)
+    assert 0 < expires_in_us <= KEPT_S * 1_000_000
 
 
 def test_documents_are_refused_before_they_fill_the_redis_of_the_requests() -> None:

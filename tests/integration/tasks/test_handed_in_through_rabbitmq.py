@@ -1,4 +1,4 @@
-"""Documents that are handed in through RabbitMQ: a caller who is told that RabbitMQ has them can rely on it."""
+"""Documents that are handed in through RabbitMQ: a caller can rely on the confirmation of RabbitMQ."""
 
 from __future__ import annotations
 

@@ -86,22 +86,22 @@ def test_a_request_in_one_hand_is_not_reported_and_leaves_what_a_reported_one_le
     assert sorted(reported) == sorted(BRANCHES), "a second message was sent: the join knows of it"
     reported.clear()
 
-    held = answered(here, intake, submitted(here))
+    unreported = answered(here, intake, submitted(here))
     ended = last_ended(here)
 
     assert reported == []
-    assert (held.status, held.hits) == (by_reports.status, by_reports.hits)
-    assert [line.stage for line in held.stages] == [line.stage for line in by_reports.stages]
-    assert all(line.start_ms is not None for line in held.stages if line.stage.startswith("search."))
+    assert (unreported.status, unreported.hits) == (by_reports.status, by_reports.hits)
+    assert [line.stage for line in unreported.stages] == [line.stage for line in by_reports.stages]
+    assert all(line.start_ms is not None for line in unreported.stages if line.stage.startswith("search."))
     rankings, expected = (
         {branch: result["rankings"] for branch, result in each.branch_results.items()}
         for each in (ended, first)
     )
     assert rankings == expected
-    group = GroupResult.restore(held.request_id, backend=here.app.backend, app=here.app)
+    group = GroupResult.restore(unreported.request_id, backend=here.app.backend, app=here.app)
     assert [part.state for part in group] == ["SUCCESS"] * 3
-    assert AsyncResult(f"{held.request_id}:bm25", app=here.app).result == {"status": "ok"}
-    assert here.redis.exists(entry_key(held.request_id)) == 0
+    assert AsyncResult(f"{unreported.request_id}:bm25", app=here.app).result == {"status": "ok"}
+    assert here.redis.exists(entry_key(unreported.request_id)) == 0
 
 
 def test_a_request_with_a_failed_branch_is_reported(failing: OneProcess, reported: list[str]) -> None:
@@ -133,10 +133,10 @@ def test_a_request_whose_end_fails_is_reported_and_fused_by_the_next_message(
 ) -> None:
     finish, errors = RedisLedger.finish_all, [error]
 
-    def failing(ledger: RedisLedger, *given: Any, **named: Any) -> Any:
+    def failing(ledger: RedisLedger, *args: Any, **named: Any) -> Any:
         if errors:
             raise errors.pop()
-        return finish(ledger, *given, **named)
+        return finish(ledger, *args, **named)
 
     monkeypatch.setattr(RedisLedger, "finish_all", failing)
     request_id = submitted(here)
@@ -153,10 +153,10 @@ def test_parts_whose_reports_a_failover_outlasts_are_searched_again(
     away = [error]
 
     def failing(call: Callable[..., Any]) -> Callable[..., Any]:
-        def made(*given: Any, **named: Any) -> Any:
+        def made(*args: Any, **named: Any) -> Any:
             if away:
                 raise away[0]
-            return call(*given, **named)
+            return call(*args, **named)
 
         return made
 
@@ -175,9 +175,9 @@ def test_a_request_that_was_cancelled_meanwhile_stays_cancelled(
 ) -> None:
     finish, request_id = RedisLedger.finish_all, submitted(here)
 
-    def cancelled_before(ledger: RedisLedger, *given: Any, **named: Any) -> Any:
+    def cancelled_before(ledger: RedisLedger, *args: Any, **named: Any) -> Any:
         here.client().cancel(request_id)
-        return finish(ledger, *given, **named)
+        return finish(ledger, *args, **named)
 
     monkeypatch.setattr(RedisLedger, "finish_all", cancelled_before)
     assert answered(here, intake, request_id).status == "cancelled"
@@ -236,17 +236,17 @@ def test_parts_that_one_worker_leaves_wake_the_next(here: OneProcess, intake: Ba
 def test_a_part_that_was_sent_again_comes_alone(here: OneProcess, intake: BatchConsumer) -> None:
     first, second = (here.submit(text, cache="bypass") for text in ("bread", "deposit"))
     here.redis.hset(f"chorale:request:{second}", "resent:bm25", 1)
-    taken: list[list[str]] = []
+    batches: list[list[str]] = []
     run = intake.run
 
     def noted(messages: Any, joined: Any, joined_s: float) -> None:
-        taken.append([message.task_id for message in messages])
+        batches.append([message.task_id for message in messages])
         run(messages, joined, joined_s)
 
     object.__setattr__(intake, "run", noted)
     while here.redis.rpop(READY):
         intake.take_waiting(refused)
-    assert [f"{second}:bm25"] in taken
+    assert [f"{second}:bm25"] in batches
     assert [here.answer(request_id).status for request_id in (first, second)] == ["complete"] * 2
 
 

@@ -87,7 +87,7 @@ def hyde_with(tmp_path: Path, redis_server: RedisServer, server: ChatServer) -> 
     return lambda fallback: Hyde(tmp_path, redis_server, server, fallback=fallback)
 
 
-def given(count: int) -> list[dict[str, Any]]:
+def questions_with_documents(count: int) -> list[dict[str, Any]]:
     """Questions with two documents each."""
     texts = ["bread is baked", "flour and water"]
     return [{"text": f"bread {place}", "hypothetical_documents": texts} for place in range(count)]
@@ -99,15 +99,15 @@ def test_documents_that_there_is_no_time_to_embed_hold_nobody_up(
 ) -> None:
     hyde = hyde_with(fallback)
     # Twenty questions of two documents would take 2 s; here there is time for seven of them.
-    rankings, part, took_s = hyde.search(given(20), limit_s=SEARCH_RESERVE_S + 0.75)
+    rankings, part, took_s = hyde.search(questions_with_documents(20), limit_s=SEARCH_RESERVE_S + 0.75)
     assert took_s < SEARCH_RESERVE_S + 0.75
     embedded = len(hyde.embedder.embedded) // 2
     assert 1 <= embedded <= 7
     assert [(line.where, line.reason) for line in part.degraded] == [("hypothesis", "budget")]
-    left = 20 - embedded
+    unembedded = 20 - embedded
     assert (
         part.degraded[0].detail
-        == f"hyde: no time to embed the documents of {left} of 20 questions; {instead}"
+        == f"hyde: no time to embed the documents of {unembedded} of 20 questions; {instead}"
     )
     have_hits = 20 if fallback == "feedback" else embedded
     assert [len(ranking.hits) > 0 for ranking in rankings] == [True] * have_hits + [False] * (20 - have_hits)
@@ -123,7 +123,7 @@ def test_the_model_leaves_the_time_that_embedding_its_documents_takes(
     assert each_s >= EACH_S
     server.answer = after(5, says("too late"))
 
-    def given_s(questions: int, limit_s: float) -> float:
+    def model_time_s(questions: int, limit_s: float) -> float:
         """What the model may take, by a clock that stands still."""
         texts = [f"bread {place}" for place in range(questions)]
         _, part, _ = hyde.search(texts, limit_s=limit_s, clock=lambda: 0.0)
@@ -132,9 +132,9 @@ def test_the_model_leaves_the_time_that_embedding_its_documents_takes(
         return float(seconds)
 
     # Four questions of two documents.
-    assert given_s(4, SEARCH_RESERVE_S + 1.5) == pytest.approx(1.5 - 8 * each_s, abs=0.01)
+    assert model_time_s(4, SEARCH_RESERVE_S + 1.5) == pytest.approx(1.5 - 8 * each_s, abs=0.01)
     # Where embedding would take longer than that, the model still has half of the time.
-    assert given_s(40, SEARCH_RESERVE_S + 1.2) == pytest.approx(0.6, abs=0.01)
+    assert model_time_s(40, SEARCH_RESERVE_S + 1.2) == pytest.approx(0.6, abs=0.01)
 
 
 def test_longer_documents_than_the_last_ones_are_seen_at_once(
@@ -143,7 +143,7 @@ def test_longer_documents_than_the_last_ones_are_seen_at_once(
     hyde = hyde_with("feedback")
     hyde.resources.generators.document_s = EACH_S / 10
     # .1 s for the first question, after which there is time for none; by the mean of before there would be.
-    hyde.search(given(3), limit_s=SEARCH_RESERVE_S + 0.1 + 0.08)
+    hyde.search(questions_with_documents(3), limit_s=SEARCH_RESERVE_S + 0.1 + 0.08)
     assert len(hyde.embedder.embedded) == 2
 
 
@@ -153,7 +153,7 @@ def test_after_a_machine_that_stood_still_documents_are_embedded_again(
     hyde = hyde_with("none")
     hyde.resources.generators.document_s = 50.0
     for _ in range(12):
-        rankings, part, _ = hyde.search(given(2), limit_s=SEARCH_RESERVE_S + 1)
+        rankings, part, _ = hyde.search(questions_with_documents(2), limit_s=SEARCH_RESERVE_S + 1)
         # The first question's, whatever it was thought to take.
         assert rankings[0].hits
     assert part.degraded == []

@@ -55,7 +55,7 @@ class Workers:
         self.resources, self.embedder = resources, embedder
         self.queue: deque[dict[str, Any]] = deque()
         self.turns = [self.fresh_turns() for _ in range(count)]
-        self.kept: list[dict[str, Unfinished]] = [{} for _ in range(count)]
+        self.unfinished: list[dict[str, Unfinished]] = [{} for _ in range(count)]
         self.ended: dict[str, Indexed] = {}
 
     def fresh_turns(self) -> Turns:
@@ -73,12 +73,13 @@ class Workers:
 
     def step(self, number: int) -> None:
         """The worker with this number takes one message."""
-        message, turns, kept = self.queue.popleft(), self.turns[number], UnfinishedMessages(self.kept[number])
+        message, turns = self.queue.popleft(), self.turns[number]
+        messages = UnfinishedMessages(self.unfinished[number])
         ticket, namespace = message["ticket"], message["namespace"]
         if not turns.is_on(namespace, ticket):
             self.queue.append(message)
             return
-        unfinished = kept.take(ticket, message.get("so_far"))
+        unfinished = messages.take(ticket, message.get("so_far"))
         try:
             with turns.working(namespace, ticket):
                 report = index_handed_in(
@@ -89,10 +90,10 @@ class Workers:
                     namespace=namespace,
                     source="task",
                     is_over=lambda: turns.is_over(namespace),
-                    has_capacity=kept.has_capacity,
+                    has_capacity=messages.has_capacity,
                 )
         except TurnOver:
-            kept.keep(ticket, unfinished)
+            messages.keep(ticket, unfinished)
             self.queue.append({**message, "so_far": unfinished.to_wire()})
         else:
             assert ticket not in self.ended
@@ -164,7 +165,7 @@ def test_a_killed_worker_costs_the_work_of_a_turn_at_most(resources: Resources, 
     for kill in range(2):
         running.step(0)
         # What a worker knows ends with it; its message is delivered again as it was sent.
-        running.turns[0], running.kept[0] = running.fresh_turns(), {}
+        running.turns[0], running.unfinished[0] = running.fresh_turns(), {}
         running.queue[-1].pop("so_far", None)
         assert not running.ended, kill
     running.run()

@@ -57,16 +57,16 @@ def test_one_search_answers_for_both_configurations(shared: OneProcess) -> None:
 
 
 def test_it_neither_reads_nor_writes_the_cache_and_nobody_waits_for_it(shared: OneProcess) -> None:
-    kept = set(shared.redis.scan_iter("chorale:cache:answer:*"))
+    cached = set(shared.redis.scan_iter("chorale:cache:answer:*"))
     first, second = shared.submit(QUESTION), shared.submit(QUESTION)
     assert [shared.redis.hget(entry_key(id_), "state") for id_ in (first, second)] == [b"planned"] * 2
     shared.work()
     assert not shared.answer(first).cached
     assert not shared.ask(QUESTION).cached
-    assert set(shared.redis.scan_iter("chorale:cache:answer:*")) == kept
+    assert set(shared.redis.scan_iter("chorale:cache:answer:*")) == cached
     # What is not shared still uses the cache.
-    asked = [shared.ask(QUESTION, configuration="scores") for _ in range(2)]
-    assert [answer.cached for answer in asked] == [False, True]
+    answers = [shared.ask(QUESTION, configuration="scores") for _ in range(2)]
+    assert [answer.cached for answer in answers] == [False, True]
 
 
 def test_a_request_that_a_worker_plans_is_shared_too(shared: OneProcess) -> None:
@@ -112,9 +112,9 @@ def test_clicks_on_the_hits_of_a_team_say_which_configuration_is_better(shared: 
     rows = {answer.request_id: row for answer in answers if (row := show(engine, answer.request_id))}
     events = []
     for number, answer in enumerate(answers):
-        of_team = teams(answer)
-        nobodys = [id_ for id_ in ids(answer) if id_ not in {*of_team["A"], *of_team["B"]}]
-        for document in (of_team["A" if number == 0 else "B"][0], *nobodys):
+        by_team = teams(answer)
+        nobodys = [id_ for id_ in ids(answer) if id_ not in {*by_team["A"], *by_team["B"]}]
+        for document in (by_team["A" if number == 0 else "B"][0], *nobodys):
             events.append(Event(request_id=answer.request_id, action="click", document_id=document))
     record(engine, events, rows, "shop", "user")
     engine.dispose()

@@ -258,9 +258,9 @@ def test_a_model_with_an_open_breaker_is_not_asked(server: ChatServer, client: O
     ] * FAILURES_THAT_OPEN
     # That all was well is believed for a moment more.
     until(lambda: reasons_now() == [("hypothesis", "breaker_open")])
-    asked_before = len(server.requests)
+    before = len(server.requests)
     assert reasons_now() == [("hypothesis", "breaker_open")]
-    assert len(server.requests) == asked_before
+    assert len(server.requests) == before
 
 
 def test_questions_that_the_model_declines_open_no_breaker(server: ChatServer, client: OneProcess) -> None:

@@ -89,12 +89,12 @@ def test_a_search_whose_index_is_dropped_at_the_last_moment_uses_the_new_store(
 ) -> None:
     before, search_text, moved = ranked(here), EmbeddedStore.search_text, list[str]()
 
-    def move_first(self: EmbeddedStore, *given: Any) -> list[Ranking]:
+    def move_first(self: EmbeddedStore, *args: Any) -> list[Ranking]:
         if not moved:
             moved.append("docs")
             move_namespace(here.resources, "docs", ["other"])
             self.close()
-        return search_text(self, *given)
+        return search_text(self, *args)
 
     monkeypatch.setattr(EmbeddedStore, "search_text", move_first)
     assert ranked(here) == before

@@ -110,7 +110,7 @@ def wait_half_way(running: RunningPipeline, store: str) -> None:
 
     row = until(begun, 120)
     assert row is not None
-    assert not row.is_shown
+    assert not row.is_visible
 
 
 def tables(database: PostgresqlServer) -> list[str]:

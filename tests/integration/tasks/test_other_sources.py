@@ -87,7 +87,7 @@ def sources(wiki: SearchServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(autouse=True)
 def _calm(wiki: SearchServer) -> None:
     wiki.answer = says(WIKI)
-    wiki.asked.clear()
+    wiki.requests.clear()
 
 
 def ask(here: OneProcess, *branches: str, **options: Any) -> Answer:

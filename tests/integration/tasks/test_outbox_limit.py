@@ -44,10 +44,10 @@ def test_a_full_outbox_takes_no_more_and_recovers_when_it_is_drained(pipeline: O
     engine = open_database(pipeline.resources.settings.audit_database_url)
     assert count(engine) == LIMIT + 1, "what was refused is only counted"
     engine.dispose()
-    kept = []
+    ranking_counts = []
     for answer in answers:
         row = audited(pipeline, answer.request_id)
         assert {branch.branch: branch.status for branch in row.branches} == dict.fromkeys(BRANCHES, "ok")
         assert row.questions[0].hits[0].document_id == "error"
-        kept.append({len(branch.rankings) for branch in row.branches})
-    assert kept == [{1}, {1}, {0}, {0}, {1}]
+        ranking_counts.append({len(branch.rankings) for branch in row.branches})
+    assert ranking_counts == [{1}, {1}, {0}, {0}, {1}]

@@ -64,7 +64,7 @@ def own(engine: SearchServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @pytest.fixture(autouse=True)
 def _two_hits(engine: SearchServer) -> None:
     engine.answer = says(HITS)
-    engine.asked.clear()
+    engine.requests.clear()
 
 
 def ask(own: OneProcess, question: str, **options: Any) -> Answer:
@@ -80,12 +80,12 @@ def test_an_engine_gets_the_filters_and_the_depth_of_the_request(
 ) -> None:
     filters = {"lang": ["en", "fr"], "year": {"gte": 2020, "lt": 2024}, "kind": {"not": "draft"}}
     answer = ask(own, "keys?", filters=filters, depth=7, cache="bypass")
-    [sent] = engine.asked
+    [sent] = engine.requests
     assert sent.body == {"q": "keys?", "k": 7, "where": filters}
     # What its hits have is compared here too; `year` and `kind`, which they have not, is its own affair.
     assert (answer.status, ids(answer), answer.warnings) == ("complete", ["keys"], ())
     ask(own, "keys?", cache="bypass")
-    assert engine.asked[1].body["where"] == {}
+    assert engine.requests[1].body["where"] == {}
 
 
 def test_a_field_that_a_key_forces_is_never_left_to_the_engine(own: OneProcess, engine: SearchServer) -> None:
@@ -97,11 +97,11 @@ def test_a_field_that_a_key_forces_is_never_left_to_the_engine(own: OneProcess, 
 def test_hits_of_an_engine_with_a_declared_time_come_from_the_cache_for_that_time(
     own: OneProcess, engine: SearchServer
 ) -> None:
-    asked: dict[str, Any] = {"filters": {"lang": "en"}}
-    assert not ask(own, "who pays?", **asked).cached
+    options: dict[str, Any] = {"filters": {"lang": "en"}}
+    assert not ask(own, "who pays?", **options).cached
     assert len(cached(own)) == 1
-    second = ask(own, "who pays?", **asked)
-    assert (second.cached, ids(second), len(engine.asked)) == (True, ["keys"], 1)
+    second = ask(own, "who pays?", **options)
+    assert (second.cached, ids(second), len(engine.requests)) == (True, ["keys"], 1)
     assert not ask(own, "who pays?", filters={"lang": "it"}).cached
     assert len(cached(own)) == 2
     assert all(0 < own.redis.ttl(key) <= TTL_S for key in cached(own))
@@ -112,7 +112,7 @@ def test_no_answer_with_hits_of_an_engine_without_a_declared_time_is_cached(
 ) -> None:
     for branches in (["fresh"], ["fresh", "kept"]):
         assert not any(ask(own, "what else?", branches=branches).cached for _ in range(2))
-    assert len(engine.asked) == 2 + 4
+    assert len(engine.requests) == 2 + 4
 
 
 def test_doctor_status_and_log_have_nothing_to_say_of_a_pipeline_of_own_engines_that_works(
@@ -124,10 +124,10 @@ def test_doctor_status_and_log_have_nothing_to_say_of_a_pipeline_of_own_engines_
     assert (answer.status, answer.warnings, answer.questions[0].confidence) == ("complete", (), None)
     installation = Installation(own.resources.settings, own.server.url)
     about = {"documents", "model", "generations", "stores"}
-    found = examine(installation, {name: check for name, check in checks().items() if name in about})
+    results = examine(installation, {name: check for name, check in checks().items() if name in about})
     for name in own.resources.pipeline.stores:
         installation.resources.store(name).close()  # type: ignore[attr-defined]
-    assert {check.name: (check.findings, check.skipped) for check in found} == dict.fromkeys(
+    assert {check.name: (check.findings, check.skipped) for check in results} == dict.fromkeys(
         about, ((), None)
     )
     status = json.loads(in_process("status", "--json", **own.environment).stdout)

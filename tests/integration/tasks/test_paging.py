@@ -14,11 +14,11 @@ from tests.support.pipelines.one_process import OneProcess
 THINGS = ("lamp", "chair", "table", "shelf")
 COLOURS = ("red", "blue", "green", "white", "black")
 LAMPS = {
-    f"room{room}": (
-        f"Room {room}",
-        f"Room {room} has a {COLOURS[room % 5]} {THINGS[room % 4]}. " + "It is new. " * (room % 7),
+    f"room{number}": (
+        f"Room {number}",
+        f"Room {number} has a {COLOURS[number % 5]} {THINGS[number % 4]}. " + "It is new. " * (number % 7),
     )
-    for room in range(100)
+    for number in range(100)
 }
 
 

@@ -33,10 +33,12 @@ def test_a_plain_chord_answers_with_all_branches_and_leaves_no_subscription_and_
             request = make_request("ERR-4711", cache="bypass", timeout_s=20)
             submit(plain.resources, plain.app.fanout, request)
             assert AsyncResult(request.request_id, app=plain.app).get(timeout=20)["status"] == "complete"
-            found = cast("list[bytes]", plain.redis.keys(f"*{request.request_id}*"))
-            left = {key.decode() for key in found}
+            keys = cast("list[bytes]", plain.redis.keys(f"*{request.request_id}*"))
+            remaining = {key.decode() for key in keys}
             parts = {
                 f"celery-task-meta-{request.request_id}:{branch}" for branch in ("bm25", "vector", "hyde")
             }
-            assert left == parts | {f"celery-task{kind}-meta-{request.request_id}" for kind in ("", "set")}
+            assert remaining == parts | {
+                f"celery-task{kind}-meta-{request.request_id}" for kind in ("", "set")
+            }
         assert {name for name in plain.redis.pubsub_channels() if b"celery-task-meta" in name} <= channels

@@ -97,7 +97,9 @@ HITS = st.lists(st.builds(Hit, TEXT | JSON, TEXT | JSON, NUMBERS | JSON, JSON, J
     tuple
 )
 RANKINGS = st.builds(Ranking, HITS | JSON, JSON, st.lists(JSON, max_size=2) | JSON, known_words=JSON)
-FOUND = st.lists(RANKINGS, max_size=2) | JSON | st.builds(StageFailure, TEXT) | st.builds(ValueError, TEXT)
+SEARCH_OUTCOMES = (
+    st.lists(RANKINGS, max_size=2) | JSON | st.builds(StageFailure, TEXT) | st.builds(ValueError, TEXT)
+)
 WIRE = RAW | some_of(
     dict.fromkeys(("status", "reason", "detail", "rankings", "ms", "stages", "generation", "degraded"), JSON)
 ).map(json.dumps)
@@ -128,16 +130,16 @@ def no_name(event: str, **_: object) -> None:
 
 def do(app: Celery, task: str, kwargs: Mapping[str, Any], **message: Any) -> None:
     """As a worker does a message."""
-    found = app.tasks[task]
-    found.push_request(args=[], kwargs=kwargs, **message)
+    registered = app.tasks[task]
+    registered.push_request(args=[], kwargs=kwargs, **message)
     try:
         with suppress(Ignore):
-            found.run(**kwargs)
+            registered.run(**kwargs)
     finally:
-        found.pop_request()
+        registered.pop_request()
 
 
-def asked(app: Celery) -> str:
+def planned(app: Celery) -> str:
     """The id of a request that is planned, whose time is not over however slow the machine is."""
     request = make_request("bread", branches=["bm25"], cache="bypass", timeout_s=60)
     return submit(app.resources, app.fanout, request)
@@ -149,21 +151,21 @@ def is_known(app: Celery, request_id: str) -> bool:
     return bool(callers.result(request_id) or callers.state(request_id))
 
 
-def is_id(given: object) -> bool:
+def is_id(value: object) -> bool:
     """Whether it can be the id of a request."""
-    return isinstance(given, str) and id_of_task(given) == given
+    return isinstance(value, str) and id_of_task(value) == value
 
 
 @few_and_many
 def test_a_message_with_a_request_ends_under_its_id_or_the_message_s(app: Celery, examples: int) -> None:
     def check(sent: tuple[str | None, dict[str, Any], dict[str, Any]]) -> None:
-        given_id, kwargs, embedded = sent
-        own_id = uuid.uuid4().hex if given_id is None else given_id
+        message_id, kwargs, embedded = sent
+        own_id = uuid.uuid4().hex if message_id is None else message_id
         do(app, TASK_RETRIEVE, kwargs, id=own_id, **embedded)
         request = kwargs.get("request")
         if request is not None or not is_id(kwargs.get("request_id")):
-            given = dict(request) if isinstance(request, dict) else {}
-            request_id = given.get("request_id", kwargs.get("request_id") or own_id)
+            fields = dict(request) if isinstance(request, dict) else {}
+            request_id = fields.get("request_id", kwargs.get("request_id") or own_id)
             assert is_known(app, request_id if is_id(request_id) else id_of_task(own_id))
 
     with_random(RETRIEVE, check, examples)
@@ -177,7 +179,7 @@ def test_half_a_character_for_a_linked_task_ends_the_request_with_the_reason(app
 
 @few_and_many
 @pytest.mark.parametrize("task", [TASK_INDEX, TASK_DELETE])
-def test_a_message_with_documents_is_told_as_done_or_refused(app: Celery, task: str, examples: int) -> None:
+def test_a_message_with_documents_has_an_outcome(app: Celery, task: str, examples: int) -> None:
     def check(kwargs: dict[str, Any]) -> None:
         own_id = uuid.uuid4().hex
         do(app, task, kwargs, id=own_id)
@@ -192,7 +194,7 @@ def test_an_entry_is_swept_and_worked_on_without_harm(app: Celery, examples: int
     sweeping = Sweeper(resources, fanout, interval_s=1)
 
     def check(fields: dict[str, Any]) -> None:
-        request_id = asked(app)
+        request_id = planned(app)
         raw: Any = {name.encode(errors="surrogatepass"): value for name, value in fields.items()}
         if raw:
             resources.redis.hset(entry_key(request_id), mapping=raw)
@@ -206,8 +208,8 @@ def test_an_entry_is_swept_and_worked_on_without_harm(app: Celery, examples: int
         sweeping.tick()
         other = resources.callers_ledger.accept(make_request("bread", timeout_s=60)).request_id
         resources.redis.zadd(WAKEUPS, {other: 1})
-        found = resources.ledger.sweep(sweeping.name)
-        assert Action("retrieve", other) in found.actions
+        sweep = resources.ledger.sweep(sweeping.name)
+        assert Action("retrieve", other) in sweep.actions
         resources.redis.delete(WAKEUPS)
 
     with_random(ENTRIES, check, examples)
@@ -219,14 +221,14 @@ def test_whatever_a_branch_finds_its_request_ends(
 ) -> None:
     resources = app.resources
 
-    def check(found: Any) -> None:
+    def check(outcome: Any) -> None:
         def finds(*_: object) -> Any:
-            if isinstance(found, Exception):
-                raise found
-            return found
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
 
         monkeypatch.setattr(search, "_rankings", finds)
-        request_id = asked(app)
+        request_id = planned(app)
         started = resources.ledger.start(request_id, "bm25")
         assert started is not None
         ends(app, request_id, started, *answer_parts(resources, [Part(request_id, "bm25", started)]))
@@ -234,7 +236,7 @@ def test_whatever_a_branch_finds_its_request_ends(
     monkeypatch.setattr(
         search.log, "exception", lambda event, **_: None
     )  # what a package's branch raises has no name
-    with_random(FOUND, check, examples)
+    with_random(SEARCH_OUTCOMES, check, examples)
 
 
 @few_and_many
@@ -245,7 +247,7 @@ def test_whatever_an_answer_of_a_branch_says_its_request_ends(
     monkeypatch.setattr(finishing.log, "exception", lambda event, **_: None)
 
     def check(wire: bytes | str) -> None:
-        request_id = asked(app)
+        request_id = planned(app)
         started = app.resources.ledger.start(request_id, "bm25")
         assert started is not None
         answer: Any = SimpleNamespace(branch="bm25", status="ok", attempt=1, to_wire=lambda: wire)

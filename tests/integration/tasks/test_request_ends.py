@@ -33,21 +33,21 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.waiting import until
 
-TOLD = {"task": "shop.ended", "queue": "shop"}
+ON_END = {"task": "shop.ended", "queue": "shop"}
 NO_BROKER = "amqp://127.0.0.1:9//"
 
 
 class Installation:
-    """The drainer and the teller of a sweeper process."""
+    """The drainer and the sender of ends in a sweeper process."""
 
     def __init__(self, home: Path, redis_url: str, **settings: Any) -> None:
-        given = Settings(home=home, **{"on_end_queues": ("shop", "reports"), **settings})
-        self.resources = Resources(given, load_pipeline(None), redis_url)
+        declared = Settings(home=home, **{"on_end_queues": ("shop", "reports"), **settings})
+        self.resources = Resources(declared, load_pipeline(None), redis_url)
         self.redis = self.resources.redis
         self.app = make_app(self.resources)
-        self.engine = open_database(given.audit_database_url)
+        self.engine = open_database(declared.audit_database_url)
         self.drainer = Drainer(self.redis, self.engine, keep_texts=True)
-        self.teller = RequestEnds(self.app)
+        self.sender = RequestEnds(self.app)
 
     def ended(self, **options: Any) -> Request:
         """A request ends with this status, and is drained."""
@@ -67,7 +67,7 @@ class Installation:
         return messages
 
     def waiting(self) -> tuple[int, int]:
-        """How many ends wait for the audit, and how many to be told."""
+        """How many ends wait for the audit, and how many to be sent."""
         return self.redis.xlen(OUTBOX), self.redis.xlen(CALLBACKS)
 
     def close(self) -> None:
@@ -112,11 +112,11 @@ def here(installed: Install) -> Installation:
     return installed()
 
 
-def test_a_named_task_is_told_of_the_end_once_the_request_is_in_the_audit(here: Installation) -> None:
-    request = here.ended(on_end=TOLD, status="degraded")
+def test_a_named_task_gets_the_end_once_the_request_is_in_the_audit(here: Installation) -> None:
+    request = here.ended(on_end=ON_END, status="degraded")
     assert here.waiting() == (0, 1)
 
-    assert here.teller.send_due(1)
+    assert here.sender.send_due(1)
 
     (message,) = here.sent()
     assert (message["task"], message["args"]) == ("shop.ended", [])
@@ -148,7 +148,7 @@ def test_linked_tasks_get_every_answer_and_those_for_errors_the_id_of_a_request_
         Linked(task="failed", queue="shop", first="request_id", is_for_errors=True),
     )
     request = here.ended(linked=linked, status=status)
-    here.teller.send_due(1)
+    here.sender.send_due(1)
 
     messages = here.sent()
     answer = make_answer(request, status=status)
@@ -164,23 +164,23 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 def test_what_follows_has_the_trace_and_the_headers_of_the_caller(here: Installation) -> None:
     linked = (Linked(task="shop.keep", queue="shop", options={"headers": {"tenant": "b", "task": "evil"}}),)
-    here.ended(on_end=TOLD, linked=linked, traceparent=TRACE, headers={"tenant": "a", "id": "evil"})
-    here.teller.send_due(1)
+    here.ended(on_end=ON_END, linked=linked, traceparent=TRACE, headers={"tenant": "a", "id": "evil"})
+    here.sender.send_due(1)
 
-    told, kept = here.sent()
-    assert [(one["task"], one["traceparent"]) for one in (told, kept)] == [
+    on_end, follower = here.sent()
+    assert [(one["task"], one["traceparent"]) for one in (on_end, follower)] == [
         ("shop.ended", TRACE),
         ("shop.keep", TRACE),
     ]
-    assert (told["tenant"], kept["tenant"]) == ("a", "b")
-    assert "evil" not in (told["id"], kept["id"])
+    assert (on_end["tenant"], follower["tenant"]) == ("a", "b")
+    assert "evil" not in (on_end["id"], follower["id"])
 
 
 def test_a_task_is_sent_at_its_moment_to_a_queue_of_any_name(installed: Install) -> None:
     here = installed(on_end_queues=("größe, mit Komma",))
     linked = Linked(task="größe", queue="größe, mit Komma", options={"eta": "2030-01-02T00:00:00+00:00"})
     here.ended(linked=(linked,))
-    here.teller.send_due(1)
+    here.sender.send_due(1)
 
     (sent,) = here.sent("größe, mit Komma")
     assert (sent["task"], sent["eta"]) == ("größe", "2030-01-02T00:00:00+00:00")
@@ -197,7 +197,7 @@ def test_the_arguments_of_linked_tasks_and_headers_are_not_in_the_audit(here: In
 
 
 def test_two_drainers_pass_an_end_on_once(here: Installation) -> None:
-    request = make_request("bread", on_end=TOLD)
+    request = make_request("bread", on_end=ON_END)
     put(here.redis, make_entry(request))
     ((entry, _),) = cast("list[tuple[bytes, Any]]", here.redis.xrange(OUTBOX))
     for _ in range(2):
@@ -205,39 +205,39 @@ def test_two_drainers_pass_an_end_on_once(here: Installation) -> None:
     assert here.redis.xlen(CALLBACKS) == 1
 
 
-def test_while_the_broker_is_away_ends_wait_and_are_told_later(
+def test_while_the_broker_is_away_ends_wait_and_are_sent_later(
     here: Installation, installed: Install
 ) -> None:
     away = installed(broker_url=NO_BROKER)
-    request = away.ended(on_end=TOLD)
-    assert not away.teller.send_due(1)
+    request = away.ended(on_end=ON_END)
+    assert not away.sender.send_due(1)
     assert away.waiting() == (0, 1)
 
-    away.teller._app = here.app  # the broker is back
-    until(lambda: away.teller.send_due(1) and away.waiting() == (0, 0))
+    away.sender._app = here.app  # the broker is back
+    until(lambda: away.sender.send_due(1) and away.waiting() == (0, 0))
     assert here.sent()[0]["kwargs"]["request_id"] == request.request_id
 
 
 def test_a_queue_that_is_not_there_yet_keeps_no_other_task_waiting(
     installed: Install,
 ) -> None:
-    url = need("rabbitmq", "tasks that are told through it are not tested")
+    url = need("rabbitmq", "tasks that are sent through it are not tested")
     with own_queues(url, ["shop", "reports"]) as connection:
         here = installed(broker_url=url)
 
-        def told(queue: str) -> Any:
+        def received(queue: str) -> Any:
             return Queue(queue, channel=connection.default_channel).get(no_ack=True)
 
         connection.default_channel.queue_declare("shop", durable=True, auto_delete=False)
         here.ended(on_end={"task": "reports.ended", "queue": "reports"})
-        here.ended(on_end=TOLD)
-        assert not here.teller.send_due(1)
-        assert told("shop").headers["task"] == "shop.ended"
+        here.ended(on_end=ON_END)
+        assert not here.sender.send_due(1)
+        assert received("shop").headers["task"] == "shop.ended"
         assert here.waiting() == (0, 1)
 
         connection.default_channel.queue_declare("reports", durable=True, auto_delete=False)
-        until(lambda: here.teller.send_due(1) and here.waiting() == (0, 0))
-        assert told("reports").headers["task"] == "reports.ended"
+        until(lambda: here.sender.send_due(1) and here.waiting() == (0, 0))
+        assert received("reports").headers["task"] == "reports.ended"
 
 
 def test_one_process_tells_and_another_takes_over_when_it_is_silent(here: Installation) -> None:
@@ -250,7 +250,7 @@ def test_one_process_tells_and_another_takes_over_when_it_is_silent(here: Instal
     here.redis.delete(CALLBACK_LEASE)  # it expires
     assert holds(second._lease)
     assert not holds(first._lease)
-    here.ended(on_end=TOLD)
+    here.ended(on_end=ON_END)
     second.send_due(1)
     assert len(here.sent()) == 1
 
@@ -264,22 +264,22 @@ def test_a_queue_that_the_installation_does_not_allow_gets_nothing(
     here: Installation, named: Mapping[str, Any]
 ) -> None:
     here.ended(**named)
-    here.teller.send_due(1)
+    here.sender.send_due(1)
     assert (here.redis.xlen(CALLBACKS), here.sent("elsewhere")) == (0, [])
 
 
 def test_a_task_is_not_sent_for_ever(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_ends, "TRIED_FOR_S", -1.0)
     away = installed(broker_url=NO_BROKER)
-    away.ended(on_end=TOLD)
-    away.teller.send_due(1)
+    away.ended(on_end=ON_END)
+    away.sender.send_due(1)
     assert away.waiting() == (0, 0)
 
 
-def test_nobody_is_told_of_a_request_that_names_nobody_or_is_erased(here: Installation) -> None:
+def test_no_task_is_sent_for_a_request_that_names_none_or_is_erased(here: Installation) -> None:
     here.ended()
     assert here.waiting() == (0, 0)
-    request = here.ended(on_end=TOLD)
+    request = here.ended(on_end=ON_END)
     erase_waiting(here.redis, "request_id", request.request_id)
-    here.teller.send_due(1)
+    here.sender.send_due(1)
     assert (here.waiting(), here.sent()) == ((0, 0), [])

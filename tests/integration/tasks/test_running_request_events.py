@@ -55,7 +55,7 @@ class Watched:
         sender: Any = self.heard
         self._events = RequestEvents(client, sender, branches=BRANCHES, with_texts=False)
 
-    def asked(self) -> Request:
+    def planned(self) -> Request:
         request = self.real.accepted(*BRANCHES)
         branches = [{"name": name, "kind": name, "queue": name} for name in BRANCHES]
         plan = to_json({"searched": [0], "branches": branches})
@@ -91,7 +91,7 @@ def answer(branch: str) -> BranchResult:
 
 
 def test_the_states_are_right_while_a_branch_hangs(watched: Watched) -> None:
-    request = watched.asked()
+    request = watched.planned()
     request_id = request.request_id
     assert watched.states(request) == {}
     assert watched.states(request) == {"request": "STARTED", **dict.fromkeys(BRANCHES, "PENDING")}
@@ -112,9 +112,9 @@ def test_the_states_are_right_while_a_branch_hangs(watched: Watched) -> None:
     assert watched.heard.counts == before
 
 
-def test_the_end_is_told_once(watched: Watched) -> None:
+def test_the_end_is_sent_once(watched: Watched) -> None:
     """Flower counts events for each worker."""
-    request = watched.asked()
+    request = watched.planned()
     request_id = request.request_id
     for _ in range(2):
         watched.states(request)

@@ -75,7 +75,7 @@ def test_a_shadow_is_searched_by_bulk_workers_once_its_request_has_ended(shadowe
     assert hits == [hit.document_id for hit in alone.hits]
 
 
-def test_a_shadow_has_no_shadow_and_the_same_end_told_twice_makes_one(shadowed: Shadowed) -> None:
+def test_a_shadow_has_no_shadow_and_the_same_end_received_twice_makes_one(shadowed: Shadowed) -> None:
     shadowed.end("told-twice")
     (drawn,) = shadowed.shadows._drawn
     shadowed.answer_shadows()
@@ -161,11 +161,11 @@ def test_pairs_are_compared_from_the_trail(shadowed: Shadowed) -> None:
     assert compared["overlap"] == pytest.approx(len({*ours} & {*theirs}) / max(len(ours), len(theirs)))
     assert (compared["judged"]["questions"], compared["judged"]["gain"]["questions"]) == (1, 1)
     assert min(compared["median_ms"]) > 0
-    shown = shadowed.run(*compare)
-    assert "3 requests under bm25 have a shadow under rrf; of the 3 with two complete answers" in shown
-    assert "users saw A only, so clicks decide nothing here" in shown
-    assert "nDCG@10 of 1 judged questions, B - A:" in shown
-    assert "shared their page" not in shown
+    output = shadowed.run(*compare)
+    assert "3 requests under bm25 have a shadow under rrf; of the 3 with two complete answers" in output
+    assert "users saw A only, so clicks decide nothing here" in output
+    assert "nDCG@10 of 1 judged questions, B - A:" in output
+    assert "shared their page" not in output
 
 
 # The beginning of the id is that of the shadow's, too.

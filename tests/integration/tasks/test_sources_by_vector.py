@@ -67,11 +67,11 @@ model = "any"
 def test_the_question_is_embedded_by_the_encoder_of_the_branch_else_of_the_namespace(
     here: OneProcess, theirs: SearchServer, branch_name: str, namespace: str, embedder: HashingEmbedder
 ) -> None:
-    theirs.asked.clear()
+    theirs.requests.clear()
     answer = here.ask(QUESTION, namespace=namespace, branches=[branch_name], cache="bypass")
     assert (answer.status, [hit.document_id for hit in answer.hits]) == ("complete", ["theirs/repairs"])
-    [asked] = theirs.asked
-    assert asked.body == {"v": embedder.embed_questions([QUESTION])[0].tolist()}
+    [request] = theirs.requests
+    assert request.body == {"v": embedder.embed_questions([QUESTION])[0].tolist()}
     stages = [line.stage for line in answer.stages]
     assert stages.index("embed") < stages.index(f"search.{branch_name}")
 

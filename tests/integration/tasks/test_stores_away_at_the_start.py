@@ -62,8 +62,8 @@ def test_a_worker_that_starts_without_its_store_says_so_and_finds_it_when_it_is_
             assert ids(ask(running)) == ids(ask(running, "bm25"))
             vectors.launch()
             until(lambda: ask(running).status == "complete")
-            shown = {hit.document_id: hit.text for hit in ask(running).hits}
-            assert shown == {name: text for name, (_, text) in CORPUS.items()}
+            texts_by_id = {hit.document_id: hit.text for hit in ask(running).hits}
+            assert texts_by_id == {name: text for name, (_, text) in CORPUS.items()}
 
             vectors_alone = ids(ask(running, "vector"))
             texts.stall()

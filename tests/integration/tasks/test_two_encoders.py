@@ -32,7 +32,7 @@ from tests.support.stores.two_engines import store_and_branch
 ENCODERS = '[encoders.small]\nmodel = "any"\n[encoders.third]\nmodel = "any"\n'
 SECOND = branch("vector_small", "small", kind="vector", more='encoder = "small"')
 QUESTION = "who pays for the repairs of a flat?"
-ASKED: dict[str, Any] = {"include": ["ids", "metadata", "explanation"], "cache": "bypass", "top_k": 5}
+OPTIONS: dict[str, Any] = {"include": ["ids", "metadata", "explanation"], "cache": "bypass", "top_k": 5}
 
 
 class Small(HashingEmbedder):
@@ -101,14 +101,14 @@ def expected(question: str, **more: str) -> dict[str, dict[str, float]]:
     }
 
 
-def assert_same(found: dict[str, dict[str, float | None]], wanted: dict[str, dict[str, float]]) -> None:
+def assert_same(measured: dict[str, dict[str, float | None]], wanted: dict[str, dict[str, float]]) -> None:
     for name in EMBEDDERS:
-        assert found[name] == pytest.approx(wanted[name], abs=1e-4)
+        assert measured[name] == pytest.approx(wanted[name], abs=1e-4)
 
 
 def test_each_branch_of_vectors_finds_by_the_cosines_of_its_own_encoder(here: OneProcess) -> None:
     index(here, "both")
-    answer = here.ask(QUESTION, namespace="both", **ASKED)
+    answer = here.ask(QUESTION, namespace="both", **OPTIONS)
     assert answer.status == "complete"
     assert set(answer.hits[0].found_by) == {"bm25", "vector", "vector_small"}
     assert_same(cosines(answer), expected(QUESTION))
@@ -119,10 +119,10 @@ def test_documents_that_come_change_or_go_do_so_for_both_encoders(here: OneProce
     changed = {"cat": "A cat eats fish."}
     index(here, "changing", **changed)
     assert delete_documents(here.resources, ["bread"], namespace="changing").deleted == 1
-    answer = here.ask(QUESTION, namespace="changing", **ASKED)
+    answer = here.ask(QUESTION, namespace="changing", **OPTIONS)
     wanted = expected(QUESTION, **changed)
-    for of_branch in wanted.values():
-        del of_branch["bread"]
+    for branch_cosines in wanted.values():
+        del branch_cosines["bread"]
     assert_same(cosines(answer), wanted)
     assert "bread" not in ids(answer)
 
@@ -130,7 +130,7 @@ def test_documents_that_come_change_or_go_do_so_for_both_encoders(here: OneProce
 def test_documents_that_are_handed_in_are_embedded_by_both_encoders(here: OneProcess) -> None:
     rows = [{"id": name, "title": name, "text": text} for name, (_, text) in CORPUS.items()]
     index_handed_in(here.resources, Unfinished(), None, rows, namespace="handed-in", source="task")
-    assert_same(cosines(here.ask(QUESTION, namespace="handed-in", **ASKED)), expected(QUESTION))
+    assert_same(cosines(here.ask(QUESTION, namespace="handed-in", **OPTIONS)), expected(QUESTION))
 
 
 def test_a_rebuild_adds_the_second_encoder_to_a_namespace_that_is_searched_meanwhile(
@@ -144,20 +144,20 @@ def test_a_rebuild_adds_the_second_encoder_to_a_namespace_that_is_searched_meanw
         before.setattr(here.resources, "pipeline", replace(pipeline, branches=branches))
         index(here, "older")
     index(here, "older", cat="A cat sleeps.")  # still with the encoders that it has
-    lacking = here.ask(QUESTION, namespace="older", **ASKED)
+    lacking = here.ask(QUESTION, namespace="older", **OPTIONS)
     assert [(part.where, part.reason) for part in lacking.degraded] == [("search.vector_small", "bad_index")]
     assert "`chorale namespaces rebuild older` embeds them" in lacking.degraded[0].detail
 
     seen: list[set[str]] = []
 
-    def look(_: object) -> None:
-        answer = here.ask(QUESTION, namespace="older", **ASKED)
+    def search(_: object) -> None:
+        answer = here.ask(QUESTION, namespace="older", **OPTIONS)
         seen.append({name for hit in answer.hits for name in hit.found_by})
 
-    embed_anew(here.resources, "older", progress=look)
+    embed_anew(here.resources, "older", progress=search)
     # Six documents are embedded in three batches.
     assert seen == [{"bm25", "vector"}] * 3
-    answer = here.ask(QUESTION, namespace="older", **ASKED, depth=6)
+    answer = here.ask(QUESTION, namespace="older", **OPTIONS, depth=6)
     assert answer.status == "complete"
     assert {name for hit in answer.hits for name in hit.found_by} == {"bm25", "vector", "vector_small"}
     index(here, "older", cat="A cat sleeps.")  # nothing to do, and nothing differs
@@ -176,8 +176,8 @@ def embedded() -> Iterator[OneProcess]:
 def test_scores_that_complete_a_list_are_those_of_the_branch_s_encoder(embedded: OneProcess) -> None:
     index(embedded, "docs")
     branches = ["vector", "vector_small", "bm25"]
-    asked = {**ASKED, "top_k": 1, "depth": 1, "branches": branches}
-    (hit,) = embedded.ask(QUESTION, namespace="docs", **asked).hits
+    options = {**OPTIONS, "top_k": 1, "depth": 1, "branches": branches}
+    (hit,) = embedded.ask(QUESTION, namespace="docs", **options).hits
     wanted = expected(QUESTION)
     for name in EMBEDDERS:
         assert hit.branches[name].score == pytest.approx(wanted[name][hit.document_id], abs=1e-4)
@@ -189,7 +189,7 @@ def test_passages_move_a_question_by_the_part_of_the_branch_s_encoder_alone(embe
     for namespace, encoders in (("small", {"small"}), ("both", {"default", "small"})):
         index(embedded, namespace)
         assert set(embedded.resources.writing_store.known(namespace).manifest.embedders) == encoders
-        hits = embedded.ask(QUESTION, namespace=namespace, branches=["hyde"], **ASKED).hits
+        hits = embedded.ask(QUESTION, namespace=namespace, branches=["hyde"], **OPTIONS).hits
         scores[namespace] = {hit.document_id: hit.branches["hyde"].score for hit in hits}
     assert len(scores["both"]) == len(CORPUS)
     assert scores["both"] == pytest.approx(scores["small"], abs=1e-5)

@@ -1,4 +1,4 @@
-"""Two namespaces asked at once: nothing that comes back of one has a word of the other."""
+"""Two namespaces are searched at once: no answer of one has a word of the other."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ REQUESTS = 400
 pytestmark = [pytest.mark.slow, pytest.mark.limit_s(320)]
 
 MARKERS = {"one": "amaranth", "two": "basalt"}
-"""The word that is in everything of a namespace, and in nothing that is asked."""
+"""The word that is in everything of a namespace, and in no question."""
 OTHER = {"one": "basalt", "two": "amaranth"}
 ANIMALS = ("badger", "camel", "dolphin", "eagle", "ferret", "gazelle", "heron", "ibex", "jackal", "lemur")
 ALIKE = 4
 """Equal requests of a namespace at once: one leads, the others follow it or find its answer in the cache."""
 NEW = 0.6
-"""The share of requests whose question was not asked before; the others find an answer in the cache."""
+"""The share of requests whose question is new; the others find an answer in the cache."""
 BESIDE = """
 [configurations.rrf]
 method = "rrf"
@@ -61,7 +61,7 @@ QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.fusion"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Call:
     namespace: str
     text: str
     options: dict[str, Any]
@@ -106,7 +106,7 @@ def documents(marker: str) -> list[RawDocument]:
     ]
 
 
-def schedule(count: int) -> Iterator[Asked]:
+def schedule(count: int) -> Iterator[Call]:
     """Equal requests of both namespaces stand together; of 25 questions one is planned wrongly and one finds an error."""
     groups = count // (ALIKE * len(MARKERS))
     includes = (["ids", "metadata", "snippets"], ["metadata", "texts", "explanation"])
@@ -120,35 +120,35 @@ def schedule(count: int) -> Iterator[Asked]:
         text = f"Who feeds the {ANIMALS[number % len(ANIMALS)]} at noon, for the {number}. time?"
         for _ in range(ALIKE):
             for namespace in MARKERS:
-                yield Asked(namespace, text, options)
+                yield Call(namespace, text, options)
 
 
 @pytest.fixture(scope="module")
-def told(running: RunningPipeline) -> list[tuple[Asked, Answer]]:
+def answered(running: RunningPipeline) -> list[tuple[Call, Answer]]:
     client = running.client()
 
-    def ask(asked: Asked) -> tuple[Asked, Answer]:
-        return asked, client.retrieve(asked.text, namespace=asked.namespace, timeout_s=20, **asked.options)
+    def ask(call: Call) -> tuple[Call, Answer]:
+        return call, client.retrieve(call.text, namespace=call.namespace, timeout_s=20, **call.options)
 
     with ThreadPoolExecutor(16) as pool:
         return list(pool.map(ask, schedule(REQUESTS)))
 
 
 def test_no_answer_and_no_error_has_a_word_of_the_other_namespace(
-    told: list[tuple[Asked, Answer]],
+    answered: list[tuple[Call, Answer]],
 ) -> None:
-    assert len(told) == REQUESTS // 8 * 8
-    statuses = Counter(answer.status for _, answer in told)
+    assert len(answered) == REQUESTS // 8 * 8
+    statuses = Counter(answer.status for _, answer in answered)
     quoted = 0
-    for asked, answer in told:
-        assert OTHER[asked.namespace] not in answer.model_dump_json().lower(), asked
+    for call, answer in answered:
+        assert OTHER[call.namespace] not in answer.model_dump_json().lower(), call
         for hit in answer.hits:
-            shown = hit.text or (hit.snippet.text if hit.snippet else "")
-            assert MARKERS[asked.namespace] in (hit.title or "")
-            assert MARKERS[asked.namespace] in shown, asked
+            text = hit.text or (hit.snippet.text if hit.snippet else "")
+            assert MARKERS[call.namespace] in (hit.title or "")
+            assert MARKERS[call.namespace] in text, call
         quotes = [line.detail for line in answer.degraded if line.where == "search.quotes"]
         quoted += len(quotes)
-        assert all(MARKERS[asked.namespace] in detail for detail in quotes)
+        assert all(MARKERS[call.namespace] in detail for detail in quotes)
     # All but 2 of 25 are whole, in proportion.
     assert statuses["complete"] > 0.85 * REQUESTS
     assert min(quoted, statuses["failed"]) > 0
@@ -156,9 +156,9 @@ def test_no_answer_and_no_error_has_a_word_of_the_other_namespace(
 
 
 def test_the_audit_trail_of_a_namespace_has_no_word_of_the_other(
-    running: RunningPipeline, told: list[tuple[Asked, Answer]]
+    running: RunningPipeline, answered: list[tuple[Call, Answer]]
 ) -> None:
-    ids = {answer.request_id for _, answer in told}
+    ids = {answer.request_id for _, answer in answered}
     engine = open_database(database_url(running.resources.settings.audit_database_url))
     until(lambda: count(engine) >= len(ids), 60)
     lines = queries.last(engine, 2 * REQUESTS)
@@ -169,7 +169,9 @@ def test_the_audit_trail_of_a_namespace_has_no_word_of_the_other(
         assert row is not None
         branch_results = [str(branch_result_of(part)) for part in row.branches]
         text = (
-            to_json([queries.listed(line), row.shown(), branch_results], inf_nan_mode="null").decode().lower()
+            to_json([queries.listed(line), row.to_dict(), branch_results], inf_nan_mode="null")
+            .decode()
+            .lower()
         )
         assert OTHER[line.namespace] not in text, line.request_id
         ended_by[line.namespace, row.ended_by] += 1
@@ -180,7 +182,7 @@ def test_the_audit_trail_of_a_namespace_has_no_word_of_the_other(
 
 
 def test_the_cache_and_what_else_is_left_in_redis_names_one_namespace_each(
-    running: RunningPipeline, told: list[tuple[Asked, Answer]]
+    running: RunningPipeline, answered: list[tuple[Call, Answer]]
 ) -> None:
     values = 0
     for key in running.redis.scan_iter(count=1_000, _type="string"):
@@ -189,4 +191,4 @@ def test_the_cache_and_what_else_is_left_in_redis_names_one_namespace_each(
         assert len(markers) < 2, key
         values += len(markers)
     # Every answer that has hits, by its id, and what is cached.
-    assert values > 0.9 * len(told)
+    assert values > 0.9 * len(answered)

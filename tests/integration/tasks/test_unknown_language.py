@@ -49,8 +49,8 @@ def test_each_answer_warns_once_and_an_answer_from_the_cache_does_too(here: OneP
 def test_nothing_is_abstained_where_the_encoder_hardly_knows_the_language(here: OneProcess) -> None:
     questions = ["Quanto dura il preavviso?", "xyzzy"]
     answer = here.ask(questions, namespace="italian", include=["explanation"], abstain=0.99)
-    for found in answer.questions:
-        assert (found.confidence, found.abstained, found.signals) == (None, False, {})
+    for question in answer.questions:
+        assert (question.confidence, question.abstained, question.signals) == (None, False, {})
     kinds = [line.split(":")[0] for line in answer.warnings]
     assert sorted(kinds) == ["abstain", "language"]
     (why,) = (line for line in answer.warnings if line.startswith("abstain:"))

@@ -83,8 +83,8 @@ def test_a_namespace_that_was_deactivated_stays_closed_until_the_next_request(cl
     cluster.start("all", queue=",".join(cluster.resources.pipeline.request_queues))
     cluster.wait_ready()
     cluster.kill("all")
-    (shown,) = printed(cluster, "status")["namespaces"]
-    assert (shown["name"], shown["documents"]) == ("default", len(CORPUS))
+    (listed,) = printed(cluster, "status")["namespaces"]
+    assert (listed["name"], listed["documents"]) == ("default", len(CORPUS))
     checks = {check["check"]: check["status"] for check in printed(cluster, "doctor")["checks"]}
     assert (checks["stores"], checks["documents"]) == ("well", "well")
     assert activity_of(cluster) == {"default": "COLD"}

@@ -42,8 +42,8 @@ def test_a_document_with_the_identifier_counts_more_than_one_with_its_parts(
 ) -> None:
     answer = here.ask(question, namespace="prices", cache="bypass")
     assert ids(answer)[0] == "right"
-    found = weights(here, question)
-    assert found["right"] > 1 > found["parts"]
+    weight_of = weights(here, question)
+    assert weight_of["right"] > 1 > weight_of["parts"]
 
 
 def test_an_identifier_that_many_documents_have_and_a_question_without_one_leave_the_weights(

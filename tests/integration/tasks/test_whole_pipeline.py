@@ -32,8 +32,8 @@ def test_each_branch_returns_exactly_k_documents_if_k_is_the_depth(pipeline: Run
     answer = pipeline.client().retrieve(
         "tenant deposit meter bread landlord", top_k=k, depth=k, cache="bypass", timeout_s=20
     )
-    found = {line.stage: line.n_out for line in answer.stages if line.stage.startswith("search.")}
-    assert found == {"search.bm25": k, "search.vector": k, "search.hyde": k}
+    n_out = {line.stage: line.n_out for line in answer.stages if line.stage.startswith("search.")}
+    assert n_out == {"search.bm25": k, "search.vector": k, "search.hyde": k}
     assert (len(answer.hits), answer.depth) == (k, k)
 
 
@@ -64,10 +64,10 @@ def test_for_a_hundred_healthy_requests_the_chord_itself_called_the_callback(
     pipeline.redis.set(SWEEPER, "nobody")
     try:
         with pipeline.redis.monitor() as monitor:
-            asked = (
+            answers = (
                 client.retrieve(f"bread {number}", cache="bypass", timeout_s=20) for number in range(100)
             )
-            assert [answer.status for answer in asked] == ["complete"] * 100
+            assert [answer.status for answer in answers] == ["complete"] * 100
             pipeline.redis.echo("end of the measurement")
             seen = iter(lambda: monitor.next_command()["command"], "ECHO end of the measurement")
             pushed = sum(command.startswith("LPUSH chorale.fusion") for command in seen)

@@ -29,8 +29,10 @@ def worker(home: Path, **environment: str) -> Iterator[tuple[ForkedProcess, Path
     """`chorale worker bm25`, and the file of what it says."""
     said = home / "worker.log"
     with said.open("w") as log:
-        given = {**os.environ, "CHORALE_HOME": str(home), **environment}
-        process = start_module("cli", "worker", "bm25", environment=given, out=log.fileno(), err=log.fileno())
+        variables = {**os.environ, "CHORALE_HOME": str(home), **environment}
+        process = start_module(
+            "cli", "worker", "bm25", environment=variables, out=log.fileno(), err=log.fileno()
+        )
         try:
             yield process, said
         finally:

@@ -29,10 +29,10 @@ class Estate:
     def state(self) -> list[object]:
         """Everything of zenith that an attack could change."""
         paths = ("searches/{search_id}", "namespaces/{namespace}/tickets/{ticket}", "namespaces/{namespace}")
-        found = [self.client.get(f"/v1/{path.format(**self.ids)}") for path in paths]
+        responses = [self.client.get(f"/v1/{path.format(**self.ids)}") for path in paths]
         job = self.client.get(f"/v1/jobs/{self.ids['job_id']}").json()
         is_paused = job["state"] == "paused"
-        return [*((one.status_code, one.text) for one in found), job["name"], job["outcome"], is_paused]
+        return [*((one.status_code, one.text) for one in responses), job["name"], job["outcome"], is_paused]
 
 
 def index_documents(pipeline: RunningPipeline) -> None:
@@ -48,11 +48,11 @@ def estate(api: HttpApi) -> Iterator[Estate]:
     with api.client("zenith") as client:
         document = {"id": f"{MARK}-3", "text": f"{MARK} bread"}
         handed_in = f"/v1/namespaces/{THEIR_NAMESPACE}/documents"
-        given = client.post(handed_in, json={"documents": [document]})
-        assert given.status_code == 202, given.text
-        until(lambda: client.get(given.headers["Location"]).json()["state"] != "waiting")
-        asked = {"questions": [f"{MARK} bread"], "namespace": THEIR_NAMESPACE, "tags": {"x": MARK}}
-        search = client.post("/v1/searches", json=asked, headers={"Idempotency-Key": "same"})
+        accepted = client.post(handed_in, json={"documents": [document]})
+        assert accepted.status_code == 202, accepted.text
+        until(lambda: client.get(accepted.headers["Location"]).json()["state"] != "waiting")
+        body = {"questions": [f"{MARK} bread"], "namespace": THEIR_NAMESPACE, "tags": {"x": MARK}}
+        search = client.post("/v1/searches", json=body, headers={"Idempotency-Key": "same"})
         assert search.status_code == 200, search.text
         assert MARK in search.text
         line = f'{{"id": "{MARK}", "text": "{MARK}"}}'.encode()
@@ -63,7 +63,7 @@ def estate(api: HttpApi) -> Iterator[Estate]:
             "search_id": search.json()["request_id"],
             "job_id": job.json()["job_id"],
             "namespace": THEIR_NAMESPACE,
-            "ticket": given.json()["ticket"],
+            "ticket": accepted.json()["ticket"],
             "request_id": search.json()["request_id"],
         }
         until(lambda: client.get(f"/v1/audit/{ids['request_id']}").status_code == 200)

@@ -32,7 +32,7 @@ class Shot:
     client: httpx.Client
     method: str
     path: str
-    given: dict[str, Any]
+    arguments: dict[str, Any]
     twin: str | None
     """The same path with an id that nobody has, if `path` has zenith's: both must give the same response."""
 
@@ -52,14 +52,14 @@ def attack(theirs: Estate, clients: Sequence[httpx.Client], *, calls: int, seed:
 
 
 def _fire(shot: Shot) -> list[int]:
-    found = shot.client.request(shot.method, shot.path, **shot.given)
-    shown = f"{shot.method} {shot.path} {shot.given}: {found.status_code} {found.text[:300]}"
-    assert MARK not in found.text + str(found.headers), shown
+    response = shot.client.request(shot.method, shot.path, **shot.arguments)
+    message = f"{shot.method} {shot.path} {shot.arguments}: {response.status_code} {response.text[:300]}"
+    assert MARK not in response.text + str(response.headers), message
     if shot.twin is None:
-        return [found.status_code]
-    other = shot.client.request(shot.method, shot.twin, **shot.given)
-    assert seen(found) == seen(other) or 429 in (found.status_code, other.status_code), shown
-    return [found.status_code, other.status_code]
+        return [response.status_code]
+    other = shot.client.request(shot.method, shot.twin, **shot.arguments)
+    assert seen(response) == seen(other) or 429 in (response.status_code, other.status_code), message
+    return [response.status_code, other.status_code]
 
 
 def _shot(drawn: random.Random, theirs: Estate, client: httpx.Client) -> Shot:
@@ -73,19 +73,22 @@ def _shot(drawn: random.Random, theirs: Estate, client: httpx.Client) -> Shot:
         twisted = _namespace(drawn) if name == "namespace" else _twisted(drawn, value)
         ids[name] = quote(value if is_theirs else twisted, safe="")
         nobodys[name] = quote(unknown, safe="")
-    given: dict[str, Any] = {"headers": _headers(drawn), "params": _params(drawn, theirs, f"{method} {path}")}
+    arguments: dict[str, Any] = {
+        "headers": _headers(drawn),
+        "params": _params(drawn, theirs, f"{method} {path}"),
+    }
     if method == "POST" and path.endswith("/retry"):
-        given["json"] = {} if drawn.random() > WILD else {"only": ["failed", 7]}
+        arguments["json"] = {} if drawn.random() > WILD else {"only": ["failed", 7]}
     elif method in ("POST", "PUT", "PATCH"):
         if path.endswith("/jobs"):
-            given["content"] = _lines(drawn)
-            given["headers"] |= JSONL
+            arguments["content"] = _lines(drawn)
+            arguments["headers"] |= JSONL
         elif path.endswith("/documents"):
-            given["json"] = {"documents": [{"id": drawn.choice(["own", "x" * 999, ""]), "text": "bread"}]}
+            arguments["json"] = {"documents": [{"id": drawn.choice(["own", "x" * 999, ""]), "text": "bread"}]}
         else:
-            given["json"] = _body(drawn, theirs)
+            arguments["json"] = _body(drawn, theirs)
     twin = path.format(**nobodys) if is_theirs and "{" in path else None
-    return Shot(client, method, path.format(**ids), given, twin)
+    return Shot(client, method, path.format(**ids), arguments, twin)
 
 
 _HEX = "0" * 32

@@ -54,7 +54,7 @@ REQUESTS = st.builds(
     _QUESTIONS | JSON,
     some_of({name: _SOUND[name] | JSON if name in _SOUND else JSON for name in Request.model_fields}),
 ) | _ONE_OPTION.map(
-    lambda given: {"questions": ["bread"], "linked": [{"task": "t", "queue": "told", **given}]}
+    lambda options: {"questions": ["bread"], "linked": [{"task": "t", "queue": "told", **options}]}
 )
 """Fields of requests; some of them are right."""
 

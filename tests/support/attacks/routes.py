@@ -78,21 +78,21 @@ WITH_IDS = tuple((route, name) for route in ROUTES for name in re.findall(r"{(\w
 
 def routes_of(app: FastAPI) -> set[str]:
     """`METHOD path` of each route, whether or not the OpenAPI document shows it."""
-    found = set()
+    routes = set()
     for outer in app.routes:
         for route in getattr(getattr(outer, "original_router", None), "routes", [outer]):
-            found |= {f"{method} {route.path}" for method in route.methods - {"HEAD"}}
-    return found
+            routes |= {f"{method} {route.path}" for method in route.methods - {"HEAD"}}
+    return routes
 
 
 def call(client: httpx.Client, route: str, ids: Mapping[str, str], **more: Any) -> httpx.Response:
     """A valid call of a route with these ids; `more` takes the place of what the table says."""
     method, path = route.split()
-    given = dict(ROUTES[route].call)
-    if "params" in given:
-        given["params"] = {name: value.format(**ids) for name, value in given["params"].items()}
+    arguments = dict(ROUTES[route].call)
+    if "params" in arguments:
+        arguments["params"] = {name: value.format(**ids) for name, value in arguments["params"].items()}
     quoted = {name: quote(value, safe="") for name, value in ids.items()}
-    return client.request(method, path.format(**quoted), **{**given, **more})
+    return client.request(method, path.format(**quoted), **{**arguments, **more})
 
 
 def seen(response: httpx.Response) -> tuple[int, bytes, tuple[tuple[str, str], ...]]:

@@ -50,11 +50,11 @@ def failed_or_lost(pipeline: RunningPipeline, case: Case) -> Seen:
     """
     healthy = order_by(pipeline, ["bm25"])
     request_id = str(uuid.uuid4())
-    asked = asking(pipeline, request_id=request_id, branches=["bm25", case.kind], timeout_s=20)
+    future = asking(pipeline, request_id=request_id, branches=["bm25", case.kind], timeout_s=20)
     is_lost = case in UNREPORTED.values()
     if is_lost:
         join_without_one_branch(pipeline, request_id, begun=case.kind)
-    answer = asked.result(60)
+    answer = future.result(60)
     costs_only_its_branch(answer, case, healthy)
     assert is_lost or answer.answer.took_ms < AT_ONCE_MS
     return answer

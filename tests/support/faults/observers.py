@@ -26,7 +26,7 @@ from sqlalchemy import func, select
 from models.tables.audit import RequestRow
 from records.audit.queries import show
 from records.database import open_database
-from tests.support.pipelines.failpoints import arm, taken, wait_taken
+from tests.support.pipelines.failpoints import arm, fault_counts, wait_for_fault
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
@@ -79,9 +79,9 @@ def seen(pipeline: RunningPipeline, question: str = "ERR-4711", **options: Any) 
 def asking(pipeline: RunningPipeline, question: str = "ERR-4711", **options: Any) -> Future[Seen]:
     """Runs `seen` in a thread, while the test acts."""
     executor = ThreadPoolExecutor(1)
-    asked = executor.submit(seen, pipeline, question, **options)
+    future = executor.submit(seen, pipeline, question, **options)
     executor.shutdown(wait=False)
-    return asked
+    return future
 
 
 def striking(
@@ -89,11 +89,11 @@ def striking(
 ) -> Future[Seen]:
     """Runs `asking` with this fault for the process that reaches this place with the request; returns once it happened."""
     request_id = str(uuid.uuid4())
-    before = taken(pipeline.redis).get(place, 0)
+    before = fault_counts(pipeline.redis).get(place, 0)
     arm(pipeline.redis, place, fault, process=process, request_id=request_id)
-    asked = asking(pipeline, request_id=request_id, **options)
-    wait_taken(pipeline.redis, place, before=before)
-    return asked
+    future = asking(pipeline, request_id=request_id, **options)
+    wait_for_fault(pipeline.redis, place, before=before)
+    return future
 
 
 def seen_of(pipeline: RunningPipeline, request: Request) -> Seen:
@@ -178,9 +178,9 @@ def read_later(pipeline: RunningPipeline, request: Request, answer: Answer, watc
 
 
 @contextmanager
-def unchanged(pipeline: RunningPipeline, found: Seen) -> Iterator[None]:
+def unchanged(pipeline: RunningPipeline, ended: Seen) -> Iterator[None]:
     """Checks that the block changes nothing of an ended request and announces it to nobody again."""
-    request_id, client = found.request.request_id, pipeline.redis
+    request_id, client = ended.request.request_id, pipeline.redis
     key = result_key(request_id)
     answer = client.get(key)
     listener = client.pubsub(ignore_subscribe_messages=True)
@@ -195,7 +195,7 @@ def unchanged(pipeline: RunningPipeline, found: Seen) -> Iterator[None]:
     assert client.get(key) == answer, "the answer was written again"
     assert not client.exists(ENTRY + request_id), "an ended request is in flight again"
     assert client.zscore(WAKEUPS, request_id) is None
-    assert audited(pipeline, request_id).shown() == found.audit.shown()
+    assert audited(pipeline, request_id).to_dict() == ended.audit.to_dict()
 
 
 def mentions(client: Redis, request_id: str) -> list[str]:
@@ -246,5 +246,5 @@ def in_outbox(client: Redis, request_id: str) -> bool:
 
 def channels(client: Redis) -> set[str]:
     """Returns the channels of answers that have a subscriber."""
-    found = cast("list[bytes]", client.pubsub_channels("celery-task-meta-*"))
-    return {channel.decode() for channel in found}
+    names = cast("list[bytes]", client.pubsub_channels("celery-task-meta-*"))
+    return {channel.decode() for channel in names}

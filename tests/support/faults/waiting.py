@@ -18,8 +18,8 @@ def one_branch_is_missing(pipeline: RunningPipeline, request_id: str) -> None:
 
 def is_whole(pipeline: RunningPipeline, **options: Any) -> bool:
     """Returns whether every branch answers a request, as in a healthy pipeline."""
-    asked = {"cache": "bypass", "timeout_s": 20, **options}
-    return pipeline.client().retrieve("bread", **asked).status == "complete"
+    answer = pipeline.client().retrieve("bread", **{"cache": "bypass", "timeout_s": 20, **options})
+    return answer.status == "complete"
 
 
 def ended_late_with_the_hits_of_bm25_and_hyde(answer: Answer) -> None:

@@ -65,7 +65,7 @@ class Promises:
         self._every_request_in_flight_has_a_next_moment(view)
         self._times_and_counts_are_written_in_digits(view)
         self._a_request_ends_once(view)
-        self._an_end_keeps_what_came_before_the_snapshot_and_leaves_nothing(view, now_ms)
+        self._an_end_has_the_reports_before_the_snapshot_and_leaves_nothing(view, now_ms)
         self._a_cancelled_answer_is_its_own_requests_alone(view)
         if is_swept:
             self._no_end_comes_late(view, now_ms)
@@ -90,16 +90,18 @@ class Promises:
     def _a_request_ends_once(self, view: View) -> None:
         assert Counter(request_id for request_id, _ in _ends(view)) <= self.ends_due
 
-    def _an_end_keeps_what_came_before_the_snapshot_and_leaves_nothing(self, view: View, now_ms: int) -> None:
+    def _an_end_has_the_reports_before_the_snapshot_and_leaves_nothing(self, view: View, now_ms: int) -> None:
         """A caller's login cannot reach leaders and followers: the next sweep and the TTL do the rest."""
         for request_id, fields in _ends(view):
             if not self.is_of(request_id, fields):
                 continue
             prefix = b"result:"
-            kept = {name[len(prefix) :].decode(): fields[name] for name in fields if name.startswith(prefix)}
+            entered = {
+                name[len(prefix) :].decode(): fields[name] for name in fields if name.startswith(prefix)
+            }
             reported = self.reported[request_id]
-            assert kept.keys() == reported.keys()
-            assert all(_says_the_same(kept[name], reported[name]) for name in kept)
+            assert entered.keys() == reported.keys()
+            assert all(_says_the_same(entered[name], reported[name]) for name in entered)
             is_by_caller = fields[b"by"] == b"client"
             assert request_id not in view.entries
             assert is_by_caller or request_id not in view.moments
@@ -133,6 +135,6 @@ def _ends(view: View) -> list[tuple[str, dict[bytes, bytes]]]:
     return [(fields[b"id"].decode(), fields) for fields in view.outbox]
 
 
-def _says_the_same(kept: bytes, reported: bytes) -> bool:
+def _says_the_same(entered: bytes, reported: bytes) -> bool:
     """Returns whether an outbox entry has the reported branch result; it lacks the candidates while many entries wait."""
-    return kept == reported or (b'"left_out":true' in kept and b'"status":"ok"' in reported)
+    return entered == reported or (b'"left_out":true' in entered and b'"status":"ok"' in reported)

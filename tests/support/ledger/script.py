@@ -70,8 +70,8 @@ class Script:
 
     def result(self, of: str = IT) -> dict[str, Any] | None:
         """Celery's result document."""
-        found = self.callers.result(of)
-        return json.loads(found) if found else None
+        document = self.callers.result(of)
+        return json.loads(document) if document else None
 
     def named(self, action: Action) -> str:
         """An action in words, as `hedge vector`, or `fuse of other`."""
@@ -82,8 +82,8 @@ class Script:
 def _step(do: Callable[Concatenate[Script, P], object]) -> Callable[P, Step]:
     @wraps(do)
     def made(*args: P.args, **options: P.kwargs) -> Step:
-        given = [*map(repr, args), *(f"{name}={value!r}" for name, value in options.items())]
-        return Step(f"{do.__name__}({', '.join(given)})", lambda script: do(script, *args, **options))
+        arguments = [*map(repr, args), *(f"{name}={value!r}" for name, value in options.items())]
+        return Step(f"{do.__name__}({', '.join(arguments)})", lambda script: do(script, *args, **options))
 
     return made
 
@@ -109,8 +109,9 @@ def accept(
 def submit(script: Script, /, *branches: str, of: str = IT, **changed: Any) -> object:
     """Accepts and plans in one step, with a plan for generation 7.  The outcome of both, and the cached answers."""
     request = script.requests.setdefault(of, a_request(request_id=of)).model_copy(update=changed)
-    given = (script.callers, request, chord(*branches), 7, ["other", ANSWER])
-    accepted, planned, cached = script.ledger.submit(*given)
+    accepted, planned, cached = script.ledger.submit(
+        script.callers, request, chord(*branches), 7, ["other", ANSWER]
+    )
     return _outcome(accepted), planned, [one for one in cached if one]
 
 
@@ -188,17 +189,17 @@ def sweep(script: Script, ms: int | None = None, *, by: str = "the only sweeper"
     """The actions that are due now; with `ms` those of a sweeper that acts at each next moment within this time, by
     milliseconds since the script began.  Nobody does them.  None if another sweeper acts."""
     if ms is None:
-        found = script.ledger.sweep(by)
-        return [script.named(action) for action in found.actions] if found.is_acting else None
+        swept = script.ledger.sweep(by)
+        return [script.named(action) for action in swept.actions] if swept.is_acting else None
     until = script.ms() + ms
     actions: dict[int, list[str]] = {}
     while True:
-        found, at_ms = script.ledger.sweep(by), script.ms()
-        if found.actions:
-            actions[at_ms] = [script.named(action) for action in found.actions]
+        swept, at_ms = script.ledger.sweep(by), script.ms()
+        if swept.actions:
+            actions[at_ms] = [script.named(action) for action in swept.actions]
         if at_ms == until:
             break
-        next_ms = until if found.next_in_ms is None else max(1, found.next_in_ms)
+        next_ms = until if swept.next_in_ms is None else max(1, swept.next_in_ms)
         script.stepped.step(min(next_ms, until - at_ms))
     return actions
 
@@ -234,7 +235,7 @@ def ends_by(script: Script) -> list[tuple[str, str]]:
 
 @_step
 def hasten(script: Script, of: str = IT) -> None:
-    """Lets the sweeper look at the request at once."""
+    """Makes the request due for the sweeper at once."""
     script.ledger.hasten(of)
 
 

@@ -19,9 +19,9 @@ QUEUES = {branch: f"queue.{branch}" for branch in ("bm25", "hyde", "vector")}
 class SingleSteps(RedisLedger):
     """Signs with a key of its own, so that Redis holds nothing but requests; with `signer` its plans are those of workers."""
 
-    def __init__(self, client: Redis, *, signer: Signer | None = None, **given: Any) -> None:
+    def __init__(self, client: Redis, *, signer: Signer | None = None, **options: Any) -> None:
         super().__init__(
-            client, signer=signer or Signer(client, [SIGNING_KEY]), **{"queues": QUEUES, **given}
+            client, signer=signer or Signer(client, [SIGNING_KEY]), **{"queues": QUEUES, **options}
         )
 
     def report(

@@ -139,8 +139,8 @@ class SteppedLedger:
         return read_outbox_bound(self.client).refused
 
     def moments(self) -> dict[str, float]:
-        found = cast("list[tuple[bytes, float]]", self.client.zrange(WAKEUPS, 0, -1, withscores=True))
-        return {request_id.decode(): moment for request_id, moment in found}
+        wakeups = cast("list[tuple[bytes, float]]", self.client.zrange(WAKEUPS, 0, -1, withscores=True))
+        return {request_id.decode(): moment for request_id, moment in wakeups}
 
     def leaders(self) -> dict[str, str]:
         keys = cast("list[bytes]", self.client.keys(COALESCING + "*"))

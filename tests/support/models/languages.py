@@ -1,4 +1,4 @@
-"""Texts of more than 100 longer words, the least that a language is told by."""
+"""Texts of more than 100 longer words, the least by which a language is recognised."""
 
 ITALIAN = (
     "Il contratto di lavoro può essere disdetto con un preavviso di quattro settimane, purché la comunicazione avvenga per "

@@ -17,22 +17,24 @@ class Handler(QuietHandler):
     owner: ModelHub
 
     def answer(self) -> None:
-        asked = re.fullmatch(rf"/(api/models/)?{NAME}/(revision|tree|resolve)/([^/?]+)/?([^?]*).*", self.path)
-        commit, folder = self.owner.revisions.get(asked[3] if asked else "", ("", Path()))
-        if not asked or not commit:
-            self.send(404, b"", {"x-error-code": "RevisionNotFound"} if asked else {})
+        target = re.fullmatch(
+            rf"/(api/models/)?{NAME}/(revision|tree|resolve)/([^/?]+)/?([^?]*).*", self.path
+        )
+        commit, folder = self.owner.revisions.get(target[3] if target else "", ("", Path()))
+        if not target or not commit:
+            self.send(404, b"", {"x-error-code": "RevisionNotFound"} if target else {})
             return
         files = {one.relative_to(folder).as_posix(): one for one in folder.rglob("*") if one.is_file()}
-        if asked[2] == "revision":
+        if target[2] == "revision":
             listed = [{"rfilename": name} for name in files]
             self.send(200, json.dumps({"id": NAME, "sha": commit, "siblings": listed}).encode())
-        elif asked[2] == "tree":
+        elif target[2] == "tree":
             tree = [
                 {"type": "file", "path": name, "size": one.stat().st_size, "oid": _sha1(one)}
                 for name, one in files.items()
             ]
             self.send(200, json.dumps(tree).encode())
-        elif file := files.get(asked[4]):
+        elif file := files.get(target[4]):
             stated = {
                 "etag": f'"{_sha1(file)}"',
                 "x-repo-commit": commit,

@@ -30,12 +30,12 @@ def faulty_rerankers(client: redis.Redis) -> Iterator[None]:
         run = load(self)
 
         def faulty(ids: Any, segments: Any, mask: Any) -> Any:
-            told = cast("bytes | None", client.get(FAULT)) or b""
-            fault, _, seconds = told.decode().partition(":")
+            value = cast("bytes | None", client.get(FAULT)) or b""
+            fault, _, seconds = value.decode().partition(":")
             if fault == "slow":
                 time.sleep(float(seconds) * len(ids))
             elif fault == "hang":
-                until(lambda: client.get(FAULT) != told, 60)
+                until(lambda: client.get(FAULT) != value, 60)
             elif fault == "raise":
                 raise RuntimeError("the weights are on fire")
             logits = run(ids, segments, mask)

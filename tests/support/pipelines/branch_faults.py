@@ -27,8 +27,8 @@ from tests.support.pipelines.kinds import declare, kinds_with
 QUEUE, FORKED, UNSERVED = "chorale.faults", "chorale.forked", "chorale.unserved"
 """The queue of the faulty branches, that of branches that need a process pool, and one without a worker."""
 
-HELD_QUEUE = "chorale.held"
-"""The queue of the kinds `held` and `perishable`; a test starts its workers."""
+PAUSED_QUEUE = "chorale.paused"
+"""The queue of the kinds `paused` and `perishable`; a test starts its workers."""
 
 PRELOAD = "from tests.support.pipelines import branch_faults; branch_faults.install()\n"
 
@@ -51,10 +51,10 @@ PREFORK = [
 DELIVERIES = "test:deliveries:"
 """Key prefix: how often the kind `fickle` was delivered, by request id."""
 ATTEMPTS = "test:attempts:"
-"""Key prefix: how often each attempt of the kind `held` was delivered, a hash by request id."""
+"""Key prefix: how often each attempt of the kind `paused` was delivered, a hash by request id."""
 
 LET_GO = "test:let_go:"
-"""Key prefix: the list on which an attempt of the kind `held` waits, by request id and attempt."""
+"""Key prefix: the list on which an attempt of the kind `paused` waits, by request id and attempt."""
 
 PERISHABLE_S = 1.0
 """How long a broker keeps a message of the kind `perishable`."""
@@ -125,7 +125,7 @@ def _is_fickle(task: Any, request_id: str, branch: str, _attempt: int) -> Report
     return Report(branch_result_of(branch, "bread" if count == 1 else "repairs"))
 
 
-def _is_held(task: Any, request_id: str, branch: str, attempt: int) -> Report:
+def _waits_for_the_test(task: Any, request_id: str, branch: str, attempt: int) -> Report:
     """Answers when the test lets it: `bread` at the first attempt, `repairs` at the second.
 
     The sweeper may send a part again that waits too long in RabbitMQ's queue: the copy keeps no worker busy.
@@ -142,9 +142,9 @@ class _Wire(BranchResult):
 
     def to_wire(self) -> bytes:
         text = {
-            "of_next_year": b'{"v":99,"branch":{"name":"x"},"status":"ok","verdict":["new"],"rankings":'
+            "next_version": b'{"v":99,"branch":{"name":"x"},"status":"ok","verdict":["new"],"rankings":'
             b'[{"hits":[["bread#0","bread",0.9]],"curve":[1]}],"attempt":1,"cost":{"eur":2}}',
-            "of_another_shape": b'{"v":99,"verdict":"fine","lists":[]}',
+            "another_shape": b'{"v":99,"verdict":"fine","lists":[]}',
             "no_json": b"\x80\x04 fine",
         }
         return text[self.branch]
@@ -172,10 +172,10 @@ TASKS: Mapping[str, Task] = {
     "killed": _is_killed,
     "unserved": _is_fickle,
     "perishable": _is_fickle,
-    "held": _is_held,
+    "paused": _waits_for_the_test,
     "fickle": _is_fickle,
-    "of_next_year": _answers_otherwise,
-    "of_another_shape": _answers_otherwise,
+    "next_version": _answers_otherwise,
+    "another_shape": _answers_otherwise,
     "no_json": _answers_otherwise,
 }
 """What the task of a branch does after it has begun, by the branch's kind, which is also its name."""
@@ -196,7 +196,7 @@ def pipeline_file(folder: Path) -> Path:
     """A pipeline of `bm25` and every faulty kind."""
     tables = ['[stores.local]\nkind = "embedded"\n', _branch("bm25", "lexical", "chorale.bm25")]
     queues = dict.fromkeys(("sleeps", "hangs", "killed"), FORKED) | {"unserved": UNSERVED}
-    queues |= dict.fromkeys(("perishable", "held"), HELD_QUEUE)
+    queues |= dict.fromkeys(("perishable", "paused"), PAUSED_QUEUE)
     tables += [_branch(kind, "dense", queues.get(kind, QUEUE)) for kind in (*TASKS, UNKNOWN)]
     file = folder / "pipeline.toml"
     file.write_text("\n".join(tables))

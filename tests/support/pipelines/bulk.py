@@ -39,7 +39,7 @@ def lines(count: int, text: str = "question {}") -> list[Line]:
 
 
 def submit(
-    pipeline: RunningPipeline, given: Iterable[Line], *, segment: int = SEGMENT_LINES, **options: Any
+    pipeline: RunningPipeline, job_lines: Iterable[Line], *, segment: int = SEGMENT_LINES, **options: Any
 ) -> str:
     """A job of these lines, `segment` lines each; returns its id.  Segments of other sizes are for faults."""
     upgrade(pipeline.resources.settings.audit_database_url)
@@ -47,7 +47,7 @@ def submit(
     if (after_s := options.pop("deadline_s", None)) is not None:
         options["deadline_at_ms"] = now_ms + round(after_s * 1000)
     jobs.create(NewJob(job_id, **{"namespace": "default", **options}), now_ms=now_ms)
-    all_lines = list(given)
+    all_lines = list(job_lines)
     starts = range(0, len(all_lines), segment)
     for number, start in enumerate(starts):
         jobs.add(job_id, {number: all_lines[start : start + segment]}, now_ms=now_ms)
@@ -75,20 +75,22 @@ def wait_ended(pipeline: RunningPipeline, job_id: str, *, limit_s: float = 60) -
 def results(pipeline: RunningPipeline, job_id: str) -> dict[int, dict[str, Any]]:
     """The result lines by number, checked to be whole."""
     job = pipeline.resources.jobs.get(job_id)
-    found = list(pipeline.resources.jobs.results(job_id))
-    numbers = [one["line"] for one in found]
+    result_lines = list(pipeline.resources.jobs.results(job_id))
+    numbers = [one["line"] for one in result_lines]
     assert numbers == list(range(1, job.total + 1)), "not every line exactly once, in input order"
-    statuses = Counter(one["status"] for one in found)
+    statuses = Counter(one["status"] for one in result_lines)
     counts = {name: count for name, count in job.counts.items() if count}
     assert counts == statuses, "the counts are not those of the result lines"
     assert sum(job.counts.values()) == job.total
-    assert job.deduplicated == sum(one["deduplicated"] for one in found)
-    return {one["line"]: one for one in found}
+    assert job.deduplicated == sum(one["deduplicated"] for one in result_lines)
+    return {one["line"]: one for one in result_lines}
 
 
-def answered(pipeline: RunningPipeline, given: Iterable[Line], **options: Any) -> dict[int, dict[str, Any]]:
+def answered(
+    pipeline: RunningPipeline, job_lines: Iterable[Line], **options: Any
+) -> dict[int, dict[str, Any]]:
     """The result lines of a job with these lines, by number."""
-    job_id = submit(pipeline, given, **options)
+    job_id = submit(pipeline, job_lines, **options)
     wait_ended(pipeline, job_id)
     return results(pipeline, job_id)
 
@@ -111,6 +113,6 @@ def reviving(pipeline: RunningPipeline) -> Iterator[None]:
         thread.join()
 
 
-def documents(found: Mapping[str, Any]) -> list[str]:
+def documents(line: Mapping[str, Any]) -> list[str]:
     """The documents of a result line's hits."""
-    return [hit["document_id"] for hit in found["hits"]]
+    return [hit["document_id"] for hit in line["hits"]]

@@ -75,10 +75,10 @@ class CeleryApplication:
     def __init__(
         self, environment: Mapping[str, str], *, worker: bool = True, python: Path | None = None
     ) -> None:
-        kept = {
+        inherited = {
             name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CHORALE"))
         }
-        self._environment = {**kept, **environment}
+        self._environment = {**inherited, **environment}
         self._has_worker = worker
         self._command = [sys.executable, "-I", "-S", "-c"] if python is None else [str(python), "-I", "-c"]
         self._begin = _BEGIN + _WITHOUT_OURS if python is None else _BEGIN_ELSEWHERE

@@ -1,7 +1,7 @@
 """Named places in the life of a request where a test can kill, hang or fail the process that reaches them.
 
-A process that ran `PRELOAD` first looks, at each place, whether a fault was armed for it; the first that comes by
-takes it.  The product knows nothing of this.
+A process that ran `PRELOAD` first checks at each place whether a fault is armed there; the first process that reaches
+the place has the fault.  The product knows nothing of this.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ from tests.support.waiting import until
 
 PRELOAD = "from tests.support.pipelines import failpoints; failpoints.install()\n"
 
-ARMED, TAKEN, TAKEN_BY = "test:failpoint:", "test:failpoints:taken", "test:failpoints:by"
+ARMED, FAULT_COUNTS, FAULT_PROCESSES = (
+    "test:failpoint:",
+    "test:failpoints:counts",
+    "test:failpoints:processes",
+)
 
 PROCESS = "CHORALE_TEST_PROCESS"
 """The variable with a process's name in the pipeline."""
@@ -46,7 +50,7 @@ def _ends_by(who: str) -> Callable[[Mapping[str, Any], Any], bool]:
     return lambda options, _: options.get("by") == who
 
 
-def _of_ledger(*methods: str) -> tuple[str, ...]:
+def _ledger_methods(*methods: str) -> tuple[str, ...]:
     return tuple(f"ledger.redis:RedisLedger.{method}" for method in methods)
 
 
@@ -64,15 +68,15 @@ def _queue(options: Mapping[str, Any]) -> str | None:
     return first[0] if first else None
 
 
-def _has_joined(options: Mapping[str, Any], found: Any) -> bool:
-    if not _is_fusion(options, found):
+def _has_joined(options: Mapping[str, Any], result: Any) -> bool:
+    if not _is_fusion(options, result):
         return False
-    return (found[0].joined if isinstance(found, list) else found) is not None
+    return (result[0].joined if isinstance(result, list) else result) is not None
 
 
-_START, _JOIN = _of_ledger("start", "take"), _of_ledger("join", "take")
-_PLAN = _of_ledger("plan", "submit")
-_REPORT, _FINISH = _of_ledger("report_all"), _of_ledger("finish_all")
+_START, _JOIN = _ledger_methods("start", "take"), _ledger_methods("join", "take")
+_PLAN = _ledger_methods("plan", "submit")
+_REPORT, _FINISH = _ledger_methods("report_all"), _ledger_methods("finish_all")
 
 PLACES: Mapping[str, Place] = {
     "publisher.after_accept": Place(("chorale_client.ledger:CallersLedger.accept",), "after"),
@@ -89,7 +93,7 @@ PLACES: Mapping[str, Place] = {
     "fusion.before_finish": Place(_FINISH, "before", _ends_by("fusion")),
     "fusion.while_finish": Place(_FINISH, "while", _ends_by("fusion")),
     "fusion.after_finish": Place(_FINISH, "after", _ends_by("fusion")),
-    "sweeper.after_sweep": Place(_of_ledger("sweep"), "after", lambda _, found: bool(found.actions)),
+    "sweeper.after_sweep": Place(_ledger_methods("sweep"), "after", lambda _, result: bool(result.actions)),
     "sweeper.before_finish": Place(_FINISH, "before", _ends_by("sweeper")),
     "sweeper.while_finish": Place(_FINISH, "while", _ends_by("sweeper")),
     "drainer.before_commit": Place(("records.audit.drainer:insert_new",), "after"),
@@ -99,7 +103,7 @@ PLACES: Mapping[str, Place] = {
 
 JOB_PLACES: Mapping[str, Place] = {
     "feeder.after_send": Place(
-        ("records.jobs.store:Jobs.send",), "after", lambda _, found: found is not None
+        ("records.jobs.store:Jobs.send",), "after", lambda _, result: result is not None
     ),
     "feeder.before_end": Place(("records.jobs.store:Jobs.end",), "before"),
     "feeder.after_end": Place(("records.jobs.store:Jobs.end",), "after"),
@@ -147,16 +151,16 @@ def disarm(client: Redis) -> None:
         client.delete(key)
 
 
-def taken(client: Redis) -> dict[str, int]:
+def fault_counts(client: Redis) -> dict[str, int]:
     """Returns the number of faults that happened, by place."""
-    found: Any = client.hgetall(TAKEN)
-    return {place.decode(): int(count) for place, count in found.items()}
+    counts: Any = client.hgetall(FAULT_COUNTS)
+    return {place.decode(): int(count) for place, count in counts.items()}
 
 
-def wait_taken(client: Redis, place: str, *, before: int = 0, limit_s: float = 30) -> str:
+def wait_for_fault(client: Redis, place: str, *, before: int = 0, limit_s: float = 30) -> str:
     """Waits until a fault of this place happened, beyond those of `before`; returns the process that it hit."""
-    until(lambda: taken(client).get(place, 0) > before, limit_s)
-    name: Any = client.hget(TAKEN_BY, place)
+    until(lambda: fault_counts(client).get(place, 0) > before, limit_s)
+    name: Any = client.hget(FAULT_PROCESSES, place)
     return str(name.decode())
 
 
@@ -177,8 +181,8 @@ class _Armed:
                     continue
                 fault, _, request_id = armed.decode().partition(" ")
                 if request_id in repr(about) and self._client.lrem(key, 1, armed):
-                    self._client.hset(TAKEN_BY, place, self._process)
-                    self._client.hincrby(TAKEN, place, 1)
+                    self._client.hset(FAULT_PROCESSES, place, self._process)
+                    self._client.hincrby(FAULT_COUNTS, place, 1)
                     return FAULTS[fault]
         return None
 
@@ -204,7 +208,7 @@ def install(places: Mapping[str, Place] = PLACES) -> None:
         for one in classes:
             owner = getattr(owner, one)
         setattr(owner, attribute, _wrapped(getattr(owner, attribute), wanted, armed))
-    _look_before_replies(armed)
+    _act_before_replies(armed)
 
 
 def _wrapped(call: Any, places: list[tuple[str, Place]], armed: _Armed) -> Any:
@@ -229,7 +233,7 @@ def _wrapped(call: Any, places: list[tuple[str, Place]], armed: _Armed) -> Any:
     return with_places
 
 
-def _look_before_replies(armed: _Armed) -> None:
+def _act_before_replies(armed: _Armed) -> None:
     classes = [AbstractConnection, *AbstractConnection.__subclasses__()]
     for one in classes:
         if "read_response" in vars(one):

@@ -113,16 +113,16 @@ class ForkServer:
     ) -> ForkedProcess:
         """A process in a session of its own that runs `code`.  `fds` become its stdout, its stderr and, if there are three, its
         stdin; by default it has the stdout and stderr that the caller has now."""
-        asked = {"code": code, "environment": dict(environment)}
-        return ForkedProcess(self, int(self._ask(asked, fds=fds)))
+        request = {"code": code, "environment": dict(environment)}
+        return ForkedProcess(self, int(self._call(request, fds=fds)))
 
     def exit_code_of(self, pid: int) -> int | None:
         """As `Popen.returncode`: None while the process runs."""
-        code = self._ask({"pid": pid})
+        code = self._call({"pid": pid})
         return None if code is None else int(code)
 
-    def _ask(self, asked: dict[str, Any], fds: Sequence[int] = ()) -> Any:
-        message = json.dumps(asked).encode()
+    def _call(self, request: dict[str, Any], fds: Sequence[int] = ()) -> Any:
+        message = json.dumps(request).encode()
         with self._lock:
             try:
                 server = self._connected()
@@ -164,7 +164,7 @@ class ForkServer:
 
 
 def serve(fd: int, imported: Sequence[str]) -> None:
-    """The server's whole life: fork and tell exit codes until the socket is closed, then kill who still runs.
+    """The server's whole life: fork and report exit codes until the socket is closed, then kill who still runs.
 
     A child returns as itself.
     """
@@ -181,9 +181,9 @@ def serve(fd: int, imported: Sequence[str]) -> None:
         while head := client.recvmsg(4, socket.CMSG_SPACE(12)):
             if not head[0]:
                 return
-            asked = json.loads(_received(client, int.from_bytes(head[0], "big")))
-            if "pid" in asked:
-                pid = asked["pid"]
+            request = json.loads(_received(client, int.from_bytes(head[0], "big")))
+            if "pid" in request:
+                pid = request["pid"]
                 answer: int | None = exit_codes.get(pid)
                 if answer is None and (answer := _ended(pid)) is not None:
                     exit_codes[pid] = answer
@@ -194,20 +194,20 @@ def serve(fd: int, imported: Sequence[str]) -> None:
                 if not answer:
                     running.clear()
                     client.close()
-                    _become(asked, fds)
+                    _become(request, fds)
                     return
                 running.add(answer)
                 exit_codes.pop(answer, None)
                 for fd in fds:
                     os.close(fd)
-            told = json.dumps(answer).encode()
-            client.sendall(len(told).to_bytes(4, "big") + told)
+            reply = json.dumps(answer).encode()
+            client.sendall(len(reply).to_bytes(4, "big") + reply)
     finally:
         for pid in running:
             os.kill(pid, signal.SIGKILL)
 
 
-def _become(asked: dict[str, Any], fds: Sequence[int]) -> None:
+def _become(request: dict[str, Any], fds: Sequence[int]) -> None:
     if sys.platform == "linux":  # a server that is killed by a signal cannot kill its children
         end_with(os.getppid())
     os.setsid()
@@ -215,10 +215,10 @@ def _become(asked: dict[str, Any], fds: Sequence[int]) -> None:
         os.dup2(fd, number)
         os.close(fd)
     os.environ.clear()
-    os.environ.update(asked["environment"])
+    os.environ.update(request["environment"])
     tempfile.tempdir = None  # the environment may name another folder
     main: Any = sys.modules["__main__"]
-    exec(compile(asked["code"], "<forked>", "exec"), vars(main))
+    exec(compile(request["code"], "<forked>", "exec"), vars(main))
 
 
 def _ended(pid: int) -> int | None:
@@ -227,10 +227,10 @@ def _ended(pid: int) -> int | None:
 
 
 def _fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
-    found = array.array("i")
+    fds = array.array("i")
     for _, _, data in ancillary:
-        found.frombytes(data)
-    return list(found)
+        fds.frombytes(data)
+    return list(fds)
 
 
 def _received(connection: socket.socket, length: int) -> bytes:

@@ -35,20 +35,20 @@ from tests.support.servers.redis_server import RedisServer
 class OneProcess(RunningPipeline):
     """Nothing happens to a request until the test calls `work`; an answer is in the cache when `ask` returns."""
 
-    def __init__(self, server: RedisServer, **given: Any) -> None:
-        super().__init__(server, queues=[], **given)
+    def __init__(self, server: RedisServer, **options: Any) -> None:
+        super().__init__(server, queues=[], **options)
         self._sweeper_here = Sweeper(self.resources, self.app.fanout, interval_s=1)
 
     @classmethod
     @contextmanager
     def with_file(
-        cls, text: str, *, embedders: Mapping[str, Embedder] | None = None, **given: Any
+        cls, text: str, *, embedders: Mapping[str, Embedder] | None = None, **options: Any
     ) -> Iterator[Self]:
         """A pipeline whose file has this text, with a Redis of its own, and with these embedders by the names of their encoders."""
         with tempfile.TemporaryDirectory() as folder, RedisServer() as server:
             file = Path(folder) / "pipeline.toml"
             file.write_text(text, encoding="utf-8")
-            with cls(server, pipeline_file=file, **given) as pipeline:
+            with cls(server, pipeline_file=file, **options) as pipeline:
                 for name, embedder in (embedders or {}).items():
                     use_embedder(pipeline.resources, embedder, name)
                 yield pipeline
@@ -62,8 +62,8 @@ class OneProcess(RunningPipeline):
         """Does what waits on these queues (by default on all of a request's), as one worker of these queues would."""
         served = queues or (*self.resources.pipeline.request_queues, QUEUE_BULK)
         intake = make_intake(self.app, served)
-        while taken := [(queue, raw) for queue in served if (raw := self.redis.rpop(queue)) is not None]:
-            for queue, raw in taken:
+        while messages := [(queue, raw) for queue in served if (raw := self.redis.rpop(queue)) is not None]:
+            for queue, raw in messages:
                 message: Any = from_json(cast(bytes, raw))
                 _, arguments, _ = from_json(b64decode(message["body"]))
                 if queue == QUEUE_RETRIEVE:

@@ -17,9 +17,9 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "chorale-wiki-source"
 
 def install_example(folder: Path) -> Path:
     """Installs the example package, as pip would; returns the folder of the installation."""
-    left_out = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
+    ignored = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
     # The package is installed from a copy, so that no build folder is left beside the sources.
-    source = shutil.copytree(EXAMPLE, folder / "source", ignore=left_out)
+    source = shutil.copytree(EXAMPLE, folder / "source", ignore=ignored)
     command = [
         sys.executable,
         "-m",
@@ -69,5 +69,5 @@ def importable(folder: Path) -> Iterator[None]:
 
 def _forget() -> None:
     importlib.invalidate_caches()
-    for kept in (extensions.installed, extensions.offered, extensions.load):
-        kept.cache_clear()
+    for cached in (extensions.installed, extensions.offered, extensions.load):
+        cached.cache_clear()

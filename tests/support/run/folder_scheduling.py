@@ -26,13 +26,13 @@ class FolderScheduling(LoadFileScheduling):  # type: ignore[misc]
     def remove_node(self, node: WorkerController) -> str | None:
         """Returns the test that crashed, which does not run again."""
         assigned: dict[str, dict[str, bool]] = self.assigned_work[node]
-        left = (
+        incomplete = (
             (tests, test)
             for tests in assigned.values()
             for test, is_complete in tests.items()
             if not is_complete
         )
-        tests, crashed = next(left, ({}, None))
+        tests, crashed = next(incomplete, ({}, None))
         if crashed is not None:
             tests[crashed] = True
         super().remove_node(node)

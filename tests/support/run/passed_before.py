@@ -72,7 +72,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         stats = session.config.pluginmanager.getplugin("terminalreporter").stats
         failed = {report.nodeid for name in ("failed", "error") for report in stats.get(name, ())}
         passed = {report.nodeid for report in stats.get("passed", ())} - failed
-        left = failed | {report.nodeid for report in stats.get("skipped", ())}
+        not_passed = failed | {report.nodeid for report in stats.get("skipped", ())}
         _add(_FILE, passed)
-        _add(f"{_FILE}.not", left)
-        _add(f"{_FILE}.whole", _files(passed) - _files(left) - deselected)
+        _add(f"{_FILE}.not", not_passed)
+        _add(f"{_FILE}.whole", _files(passed) - _files(not_passed) - deselected)

@@ -54,25 +54,25 @@ def _reap(run: int, folder: str) -> None:
     is_over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: is_over.set())
     while not is_over.wait(EVERY_S) and is_alive(run):
-        _kill(left_over())
+        _kill(find_orphans())
     until = time.monotonic() + EXIT_LIMIT_S / 2
-    while (left := left_over(ended=run, folder=folder)) and time.monotonic() < until:
-        _kill(left)
+    while (orphans := find_orphans(ended=run, folder=folder)) and time.monotonic() < until:
+        _kill(orphans)
         time.sleep(0.01)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def left_over(*, ended: int | None = None, folder: str | None = None) -> list[psutil.Process]:
+def find_orphans(*, ended: int | None = None, folder: str | None = None) -> list[psutil.Process]:
     """Returns the processes whose owner is gone, and those of the run that has `ended`: it owns them, or they work in its folder."""
-    left = []
+    orphans = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError, ValueError):
             owner = _owner_of(process)
             # A Redis that has written its title over its whole environment names no owner.
             is_of_run = owner == ended if owner else folder is not None and process.cwd().startswith(folder)
             if process.pid != os.getpid() and (is_of_run or (owner and not is_alive(owner))):
-                left.append(process)
-    return left
+                orphans.append(process)
+    return orphans
 
 
 def _owner_of(process: psutil.Process) -> int:

@@ -36,12 +36,12 @@ def started(action: str, *arguments: str) -> Iterator[DatabaseProcess]:
     """Yields the running process, whose output is readable line by line; kills it at the end."""
     call = f"from tests.support.servers import database_process as it; it.{action}(*{arguments})"
     (read, stdout), (stdin, write) = os.pipe(), os.pipe()
-    with os.fdopen(read) as output, os.fdopen(write, "w", buffering=1) as given:
+    with os.fdopen(read) as output, os.fdopen(write, "w", buffering=1) as input_:
         process = FORK_SERVER.fork(call, os.environ, (stdout, 2, stdin))
         os.close(stdout)
         os.close(stdin)
         try:
-            yield DatabaseProcess(process, output, given)
+            yield DatabaseProcess(process, output, input_)
         finally:
             process.kill()
 
@@ -76,12 +76,12 @@ def migrate(what: str, url: str) -> None:
 def migrate_and_die(what: str, url: str, table: str) -> None:
     """Dies right after `table` was made."""
 
-    def look(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+    def die_after_table(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         if f"CREATE TABLE {table} " in " ".join(statement.split()):
             die()
 
     # The hook is on every engine, because the upgrade makes its engine itself.
-    event.listen(Engine, "after_cursor_execute", look)
+    event.listen(Engine, "after_cursor_execute", die_after_table)
     BRING_UP[what](url)
 
 

@@ -71,7 +71,7 @@ class Impostor(LocalHttp):
     """An HTTP server with prepared answers, for faults that a real server does not show on demand."""
 
     def __init__(self, answer: Callable[[str, bytes], Answer]) -> None:
-        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.requests: list[tuple[str, dict[str, str]]] = []
         """Target and headers (names in small letters) of each request."""
         impostor = self
 
@@ -79,7 +79,7 @@ class Impostor(LocalHttp):
             def answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                impostor.asked.append((self.path, headers))
+                impostor.requests.append((self.path, headers))
                 self.send(*answer(self.path, body))
 
         super().__init__(Handler)

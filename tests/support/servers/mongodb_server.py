@@ -28,7 +28,7 @@ class MongodbServer(OwnServer):
         return f"mongodb://{USER}:{password}@127.0.0.1:{self.port}/"
 
     def launch(self) -> None:
-        given = {
+        settings = {
             "handler": "sqlite",
             "sqlite-url": f"file:{self.folder}/",
             "state-dir": self.folder,
@@ -40,7 +40,7 @@ class MongodbServer(OwnServer):
             "setup-username": USER,
             "setup-password": PASSWORD,
         }
-        options = [f"--{name}={value}" for name, value in given.items()]
+        options = [f"--{name}={value}" for name, value in settings.items()]
         self._run([self._program, "--test-enable-new-auth", *options], cwd=self.folder)
         self.wait_ready()
 

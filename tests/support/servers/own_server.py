@@ -95,11 +95,11 @@ class OwnServer(ABC):
 
 def free_ports(count: int) -> list[int]:
     """Returns free ports below the range of outgoing connections, which could take a port before a server binds it."""
-    chance, found = random.SystemRandom(), list[int]()
-    with ExitStack() as held:
-        while len(found) < count:
+    chance, ports = random.SystemRandom(), list[int]()
+    with ExitStack() as reservations:
+        while len(ports) < count:
             port = chance.randrange(20_000, 32_000)
             with suppress(OSError):
-                held.enter_context(socket.create_server(("0.0.0.0", port)))
-                found.append(port)
-    return found
+                reservations.enter_context(socket.create_server(("0.0.0.0", port)))
+                ports.append(port)
+    return ports

@@ -25,20 +25,20 @@ class PineconeServer(SearchServer):
         self.answer = self._answer
         self._embedder, self._key = embedder, key
 
-    def asked_at(self, path: str) -> list[Any]:
+    def bodies_at(self, path: str) -> list[Any]:
         """The bodies that this path was sent."""
-        return [asked.body for asked in self.asked if asked.target == path]
+        return [request.body for request in self.requests if request.target == path]
 
     def _answer(self, handler: Handler) -> None:
-        asked = self.asked[-1]
-        if asked.headers.get("api-key") != self._key:
+        request = self.requests[-1]
+        if request.headers.get("api-key") != self._key:
             handler.send(401, b"Invalid API Key")
         elif handler.path == "/embed":
-            _reply(handler, self._embeds(**asked.body))
+            _reply(handler, self._embeds(**request.body))
         elif handler.path == "/query":
-            _reply(handler, self._queries(**asked.body))
+            _reply(handler, self._queries(**request.body))
         elif integrated := _INTEGRATED.fullmatch(handler.path):
-            _reply(handler, self._searches(integrated[1], **asked.body))
+            _reply(handler, self._searches(integrated[1], **request.body))
         else:
             handler.send(404, b"")
 
@@ -79,12 +79,12 @@ class PineconeServer(SearchServer):
         """Id, cosine, metadata and text."""
         records = self.records.get(namespace, {})
         vectors = self._embedder.embed_passages([text for _, text in records.values()]).tolist()
-        found = [
+        matches = [
             (id_, sum(map(operator.mul, vector, own)), metadata, text)
             for (id_, (metadata, text)), own in zip(records.items(), vectors, strict=True)
             if meets(condition, metadata)
         ]
-        return sorted(found, key=lambda one: -one[1])[:top_k]
+        return sorted(matches, key=lambda one: -one[1])[:top_k]
 
 
 def _reply(handler: Handler, answer: Any) -> None:

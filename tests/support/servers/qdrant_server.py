@@ -43,10 +43,12 @@ class Collection:
             schema: Any = getattr(engine.PayloadSchemaType, kind.capitalize())
             schema = engine.TextIndexParams(scoring=True) if kind == "text" else schema
             self._shard.update(write.create_field_index(field, schema))
-        made = [engine.Point(id_, _vectors(given), _with_texts(payload)) for id_, given, payload in points]
+        made = [
+            engine.Point(id_, _vectors(vectors), _with_texts(payload)) for id_, vectors, payload in points
+        ]
         self._shard.update(write.upsert_points(made))
 
-    def found(self, condition: Mapping[str, Any]) -> set[int | str]:
+    def matching_ids(self, condition: Mapping[str, Any]) -> set[int | str]:
         """The ids of the points that meet a filter, whatever their vectors."""
         request = engine.QueryRequest(10_000, filter=_filter(condition))
         return {_id(point) for point in self._shard.query(request)}
@@ -54,8 +56,8 @@ class Collection:
     def query(self, body: dict[str, Any]) -> list[dict[str, Any]]:
         """Raises Exception for what the engine refuses."""
         first = body.get("prefetch")
-        for asked in (first, body):
-            self._check((asked or {}).get("filter", {}))
+        for part in (first, body):
+            self._check((part or {}).get("filter", {}))
         request = engine.QueryRequest(
             body["limit"],
             query=_scored(body),
@@ -103,14 +105,14 @@ class QdrantServer(SearchServer):
         self._key = key
 
     def _answer(self, handler: Handler) -> None:
-        asked, path = self.asked[-1], _QUERY.fullmatch(handler.path)
-        if asked.headers.get("api-key") != self._key:
+        request, path = self.requests[-1], _QUERY.fullmatch(handler.path)
+        if request.headers.get("api-key") != self._key:
             handler.send(401, b"Must provide an API key or an Authorization bearer token")
         elif path is None or (collection := self.collections.get(path[1])) is None:
             _reply(handler, 404, {"error": f"Not found: Collection `{path and path[1]}` doesn't exist!"})
         else:
             try:
-                _reply(handler, 200, "ok", {"points": collection.query(asked.body)})
+                _reply(handler, 200, "ok", {"points": collection.query(request.body)})
             except Exception as error:  # the engine raises nothing more special
                 _reply(handler, 400, {"error": f"{error}"})
 
@@ -124,29 +126,29 @@ def _id(point: engine.ScoredPoint) -> int | str:
     return str(point.id) if isinstance(point.id, UUID) else point.id
 
 
-def _vectors(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _BM25.embed_document(one) if isinstance(one, str) else one for name, one in given.items()}
+def _vectors(vectors: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _BM25.embed_document(one) if isinstance(one, str) else one for name, one in vectors.items()}
 
 
-def _scored(asked: Mapping[str, Any]) -> Any:
-    query = asked["query"]
+def _scored(body: Mapping[str, Any]) -> Any:
+    query = body["query"]
     if isinstance(query, list):
-        return engine.Query.Nearest(query, using=asked["using"])
+        return engine.Query.Nearest(query, using=body["using"])
     if "formula" in query:
         return engine.Formula(_expression(query["formula"]))
     if "model" not in query:
-        return engine.TextQuery(asked["using"], query["text"])
+        return engine.TextQuery(body["using"], query["text"])
     assert query["model"] == "qdrant/bm25"
-    return engine.Query.Nearest(_BM25.embed_query(query["text"]), using=asked["using"])
+    return engine.Query.Nearest(_BM25.embed_query(query["text"]), using=body["using"])
 
 
-def _expression(given: Any) -> engine.Expression:
+def _expression(formula: Any) -> engine.Expression:
     make = engine.Expression
-    if not isinstance(given, dict):
-        return make.Variable(given) if isinstance(given, str) else make.Constant(float(given))
-    if "sum" in given:
-        return make.Sum([_expression(one) for one in given["sum"]])
-    return make.Div(_expression(given["div"]["left"]), _expression(given["div"]["right"]), None)
+    if not isinstance(formula, dict):
+        return make.Variable(formula) if isinstance(formula, str) else make.Constant(float(formula))
+    if "sum" in formula:
+        return make.Sum([_expression(one) for one in formula["sum"]])
+    return make.Div(_expression(formula["div"]["left"]), _expression(formula["div"]["right"]), None)
 
 
 def _filter(condition: Mapping[str, Any]) -> engine.Filter:
@@ -180,4 +182,4 @@ _AS_TEXT = "__is"
 
 def _with_texts(payload: dict[str, Any]) -> dict[str, Any]:
     texts = {name: [f"{one}" for one in elements(payload, name) if isinstance(one, bool)] for name in payload}
-    return payload | {f"{name}{_AS_TEXT}": given for name, given in texts.items()}
+    return payload | {f"{name}{_AS_TEXT}": values for name, values in texts.items()}

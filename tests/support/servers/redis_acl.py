@@ -76,9 +76,9 @@ class SecuredRedis(RedisServer):
     def denied(self) -> list[str]:
         """Returns the refusals since the last call as `user reason object`."""
         with self.client() as admin:
-            found: list[dict[str, Any]] = admin.acl_log()
+            refusals: list[dict[str, Any]] = admin.acl_log()
             admin.acl_log_reset()
-        return [f"{one['username']} {one['reason']} {one['object']}" for one in found]
+        return [f"{one['username']} {one['reason']} {one['object']}" for one in refusals]
 
 
 class RolesPipeline(RunningPipeline):

@@ -16,7 +16,7 @@ Answer = Callable[["Handler"], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReceivedRequest:
     """A request as the server received it."""
 
     method: str
@@ -30,7 +30,7 @@ class SearchServer(LocalHttp):
 
     def __init__(self, certificate: Certificate | None = None) -> None:
         self.answer: Answer = says({"items": []})
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self.connections = 0
         super().__init__(Handler, certificate)
 
@@ -50,7 +50,9 @@ class Handler(QuietHandler):
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
         search = self.owner
         headers = {name.lower(): value for name, value in self.headers.items()}
-        search.asked.append(Asked(self.command, self.path, headers, json.loads(raw) if raw else None))
+        search.requests.append(
+            ReceivedRequest(self.command, self.path, headers, json.loads(raw) if raw else None)
+        )
         with suppress(ConnectionError):
             search.answer(self)
 

@@ -121,8 +121,8 @@ class WeaviateServer(OwnServer):
 
 def _program() -> str:
     """Returns `weaviate-server` on the PATH, else the program of the shared server on this machine."""
-    if found := shutil.which("weaviate-server"):
-        return found
+    if program := shutil.which("weaviate-server"):
+        return program
     address = urlsplit(need("weaviate", "a server of its own is the shared one's program"))
     for listening in psutil.net_connections("tcp"):
         if (

@@ -1,4 +1,4 @@
-"""An engine without the documents' database: it is told which index each namespace has."""
+"""An engine without the documents' database: the test says which index each namespace has."""
 
 from __future__ import annotations
 

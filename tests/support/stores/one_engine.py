@@ -92,19 +92,19 @@ def with_documents(
 
 
 class Emptied:
-    """Inherit in the tests of a contract, and provide `kept`, one store for all of them."""
+    """Inherit in the tests of a contract, and provide `shared_store`, one store for all of them."""
 
     options: ClassVar[Mapping[str, Any]] = {}
     """The options of the store's kind."""
 
     @pytest.fixture
-    def store(self, kept: OneEngine) -> Iterator[OneEngine]:
-        yield kept
-        for state in kept.namespaces():
-            kept.drop(state.name)
+    def store(self, shared_store: OneEngine) -> Iterator[OneEngine]:
+        yield shared_store
+        for state in shared_store.namespaces():
+            shared_store.drop(state.name)
 
 
-def held(store: DocumentStore, namespace: str = "ns", name: str | None = None) -> dict[str, str]:
+def indexed_revisions(store: DocumentStore, namespace: str = "ns", name: str | None = None) -> dict[str, str]:
     """The revision of each document that the index of a store has; of the only store if there is no name."""
     build = store.known(namespace)
     [row] = [row for row in store.table.indexes(build).values() if name in (None, row.store)]

@@ -19,7 +19,7 @@ def standard_library_passages(count: int) -> tuple[str, ...]:
 
     Most are a docstring's first paragraph, every twentieth is a whole docstring.
     """
-    found: dict[str, None] = {}
+    passages: dict[str, None] = {}
     library = Path(sysconfig.get_path("stdlib"))
     for path in (library / f"{module}.py" for module in MODULES):
         if not path.exists():
@@ -27,9 +27,9 @@ def standard_library_passages(count: int) -> tuple[str, ...]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 whole = inspect.cleandoc(ast.get_docstring(node) or "")
-                text = whole if len(found) % 20 == 0 else whole.split("\n\n")[0]
+                text = whole if len(passages) % 20 == 0 else whole.split("\n\n")[0]
                 if len(text.split()) >= 8:
-                    found[text] = None
-                if len(found) == count:
-                    return tuple(found)
-    raise AssertionError(f"only {len(found)} docstrings")
+                    passages[text] = None
+                if len(passages) == count:
+                    return tuple(passages)
+    raise AssertionError(f"only {len(passages)} docstrings")

@@ -46,7 +46,7 @@ def opened(url: str, *, writer_wait_s: float = 0.2, **stores: EmbeddedStore) -> 
     return with_readers(url, writer_wait_s=writer_wait_s, **stores)
 
 
-def shown(store: EmbeddedStore) -> dict[str, str]:
+def indexed_revisions(store: EmbeddedStore) -> dict[str, str]:
     """The revision of each document that the store's index has."""
     entries = store.entries(store.documents.index(NS, 30))
     return {entry.document_id: entry.revision for entry in entries if entry.revision is not None}

@@ -36,11 +36,11 @@ store = "{store}"
 
 
 @contextmanager
-def shared_engines(**of_vectors: Any) -> Iterator[tuple[Options, Options]]:
+def shared_engines(**vector_options: Any) -> Iterator[tuple[Options, Options]]:
     """Yields the options of both stores on the shared test servers; deletes their indices afterwards."""
     with corner() as prefix, own_collection() as endpoint:
         address_of_vectors = {"url": endpoint.url, "grpc_port": endpoint.grpc_port}
         yield (
             {"url": address(), "prefix": prefix},
-            {**address_of_vectors, "collection": endpoint.collection, **of_vectors},
+            {**address_of_vectors, "collection": endpoint.collection, **vector_options},
         )

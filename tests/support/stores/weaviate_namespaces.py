@@ -11,7 +11,7 @@ from search.engines.weaviate.store import WeaviateStore
 from search.protocol import Search
 
 
-def found(store: WeaviateStore, text: str, **options: Any) -> list[str]:
+def hit_ids(store: WeaviateStore, text: str, **options: Any) -> list[str]:
     (ranking,) = store.search_text("ns", [text], Search(**{"depth": 10, "timeout_s": 30.0, **options}))
     return [hit.passage_id for hit in ranking.hits]
 

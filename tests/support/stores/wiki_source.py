@@ -23,7 +23,7 @@ FIELDS |= {"published_at": "changed", "source_type": "kind", "metadata": {"url":
 Opens = Callable[..., HttpSource]
 
 
-def found(source: HttpSource, text: str = "When is the rent due?", **options: Any) -> Ranking:
+def ranking_of(source: HttpSource, text: str = "When is the rent due?", **options: Any) -> Ranking:
     (ranking,) = source.search_text("ns", [text], Search(**{"depth": 10, "timeout_s": 20.0, **options}))
     return ranking
 
@@ -34,5 +34,5 @@ def ids(ranking: Ranking) -> list[str]:
 
 def connections_to(port: int | None) -> list[int]:
     """The open file descriptors of this process."""
-    found = psutil.Process().net_connections("tcp4")
-    return [connection.fd for connection in found if connection.raddr and connection.raddr.port == port]
+    connections = psutil.Process().net_connections("tcp4")
+    return [connection.fd for connection in connections if connection.raddr and connection.raddr.port == port]

@@ -8,6 +8,6 @@ from api.problems import TITLES, Problem
 
 
 @pytest.mark.parametrize("code", TITLES)
-def test_a_call_that_is_worth_repeating_is_told_when(code: str) -> None:
+def test_a_problem_says_when_to_repeat_the_call_if_it_is_retryable(code: str) -> None:
     problem = Problem(code, "why")
     assert ("Retry-After" in problem.headers) == problem.document["retryable"]

@@ -24,8 +24,8 @@ def answer(*questions: dict[str, Any], missing: Sequence[tuple[str, str]] = (), 
     """`missing` has the places and reasons of what is missing; an answer with any is degraded."""
     degraded = [{"where": where, "reason": reason} for where, reason in missing]
     status = "degraded" if degraded else "complete"
-    given = {"request_id": "r", "status": status, "degraded": degraded, "questions": questions}
-    return Answer.from_wire({**given, **fields})
+    wire = {"request_id": "r", "status": status, "degraded": degraded, "questions": questions}
+    return Answer.from_wire({**wire, **fields})
 
 
 class Service:

@@ -102,10 +102,10 @@ def test_a_question_is_itself_a_document_if_id_and_text_are_equal_but_not_by_its
     (folder / "corpus.jsonl").write_text("no JSON\n[]\n" + "\n".join(map(json.dumps, documents)))
     collection = read_collection(folder, "test")
     assert collection.own == {"q1"}
-    assert collection.left_out == (
+    assert collection.exclusion_note == (
         "left out of the answers: 1 document that is the question itself (same id and text)"
     )
     (folder / "corpus.jsonl").write_text(json.dumps({"_id": "q2", "title": "The q2?", "text": "It is."}))
-    assert read_collection(folder, "test").left_out == ""
+    assert read_collection(folder, "test").exclusion_note == ""
     (folder / "corpus.jsonl").write_text(json.dumps({"_id": "q2", "title": "q2?", "text": ""}))
     assert read_collection(folder, "test").own == {"q2"}, "title and text together are the document"

@@ -136,12 +136,12 @@ def test_two_recorded_files_are_compared_where_nothing_runs(folder: Path, tmp_pa
     assert (wire["v"], wire["a"], wire["gain"]["wins"], wire["gain"]["ties"]) == (1, files[0], 1, 1)
     assert wire["movers"][0]["question_id"] == "q2"
 
-    shown = in_process(*command, **home).stdout
+    output = in_process(*command, **home).stdout
     for part in ("B wins 1, loses 1, ties 1", "0.500 → 1.000  two", "#2 0.1500 → #1 0.1500", "- → #1 0.1500"):
-        assert part in shown
+        assert part in output
 
 
-def test_what_is_neither_a_file_nor_a_configuration_is_told(folder: Path, tmp_path: Path) -> None:
+def test_what_is_neither_a_file_nor_a_configuration_is_named(folder: Path, tmp_path: Path) -> None:
     called = in_process("compare", "magic", "rrf", str(folder), CHORALE_HOME=str(tmp_path / "home"))
     assert called.returncode == 2
     assert "magic: neither a file nor a configuration; there are: rrf" in called.stderr

@@ -50,7 +50,7 @@ def test_a_failed_question_is_asked_deeper_for_the_ranks_of_its_documents() -> N
     verdict, requests = _judge(golden, _answer(*"abcdefg"), _answer(*"abcdeghijklm"))
     assert not verdict.passed
     # The branch that only scored the document has no rank.
-    ranks = [(place.document_id, place.rank, place.branches) for place in verdict.found]
+    ranks = [(place.document_id, place.rank, place.branches) for place in verdict.placements]
     assert ranks == [("f", 6, {"bm25": 6}), ("m", 12, {"bm25": 12}), ("z", None, {})]
     assert [request.top_k for request in requests] == [10, 100]
     for request in requests:

@@ -102,7 +102,7 @@ def test_what_to_judge_next_differs_most_in_discount_and_is_unjudged() -> None:
     assert [question.name[1] for question in comparison.open] == ["at the top", "half judged", "far down"]
     first, half, _ = comparison.open
     assert (first.request_id, first.unjudged, first.documents) == ("request of at the top", 2, ["a", "b"])
-    assert (first.worth, half.worth) == pytest.approx((2 * (1 - SECOND), 1 - SECOND))
+    assert (first.possible_change, half.possible_change) == pytest.approx((2 * (1 - SECOND), 1 - SECOND))
 
 
 def test_without_a_question_nothing_is_better() -> None:

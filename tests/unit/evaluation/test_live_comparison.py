@@ -8,7 +8,7 @@ from math import comb
 
 import pytest
 
-from evaluation.recorded.live_comparison import STOPS_AT, compare_live, e_value, taken_hits
+from evaluation.recorded.live_comparison import STOPS_AT, chosen_hits, compare_live, e_value
 from fusion.interleaving import Team
 from records.judgements.feedback import Event, Feedback, RecordedQuestion
 from records.judgements.impressions import Impression
@@ -35,7 +35,7 @@ A, B, TIE = impression(event("a1")), impression(event("b1")), impression(event("
 
 
 @pytest.mark.parametrize(
-    ("events", "of_a", "of_b"),
+    ("events", "chosen_a", "chosen_b"),
     [
         ([], 0, 0),
         ([event("a1"), event("a2"), event("b1")], 2, 1),
@@ -46,11 +46,11 @@ A, B, TIE = impression(event("a1")), impression(event("b1")), impression(event("
         ([event("a1", "grade", 1), event("b1", "grade", 2), event("b2", "grade", 3)], 0, 2),
     ],
 )
-def test_a_hit_is_taken_by_a_click_or_by_its_latest_judgement(
-    events: list[Feedback], of_a: int, of_b: int
+def test_a_hit_is_chosen_by_a_click_or_by_its_latest_judgement(
+    events: list[Feedback], chosen_a: int, chosen_b: int
 ) -> None:
-    taken = taken_hits(impression(*events))
-    assert (taken["A"], taken["B"]) == (of_a, of_b)
+    chosen = chosen_hits(impression(*events))
+    assert (chosen["A"], chosen["B"]) == (chosen_a, chosen_b)
 
 
 def test_requests_are_won_tied_or_undecided() -> None:
@@ -90,7 +90,7 @@ def test_what_comes_after_a_decision_does_not_change_it() -> None:
     assert compared.e_value < 1
 
 
-def test_equal_configurations_are_told_apart_at_most_once_in_twenty_times() -> None:
+def test_equal_configurations_are_distinguished_at_most_once_in_twenty_times() -> None:
     """All 2^12 ways in which twelve requests can be won, each as probable as any other if both are alike."""
     wrong = sum(
         compare_live("a", "b", [(A, B)[side] for side in sides]).better is not None

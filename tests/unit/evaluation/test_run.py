@@ -67,7 +67,7 @@ def test_a_configuration_that_differs_only_in_reranker_folding_or_window_is_a_ru
 def test_a_reranker_works_only_in_its_own_run_with_the_whole_budget_for_each_question() -> None:
     ask = Service(question("a"))
     evaluated(ask, Run("bm25", "best", ("bm25",), ALONE), Run("best", "best", ("bm25",), is_reranked=True))
-    texts = [(request.rerank, [asked.text for asked in request.questions]) for request in ask.requests]
+    texts = [(request.rerank, [question.text for question in request.questions]) for request in ask.requests]
     assert texts == [("off", ["one", "two"]), (None, ["one"]), (None, ["two"])]
 
 
@@ -81,14 +81,14 @@ def test_the_figures_of_each_run_are_computed_from_its_answers() -> None:
     assert wire["runs"] == [{"name": "rrf", **figures}]
 
 
-def test_the_median_of_a_branchs_best_scores_is_told() -> None:
+def test_the_median_of_a_branchs_best_scores_is_reported() -> None:
     """A configuration declares it as `halves` for the method `bounded`."""
     shares = {"rank": 1, "normalised": 1.0, "weight": 1.0, "contribution": 1.0, "passage_id": "p"}
-    found = [
+    questions = [
         question(hits=[hit(1, id_, branches={"bm25": {**shares, "score": score}})])
         for id_, score in {"a": 12.0, "b": 20.0}.items()
     ]
-    evaluation = evaluated(Service(*found), Run("bm25", "rrf", ("bm25",), ALONE), RUN)
+    evaluation = evaluated(Service(*questions), Run("bm25", "rrf", ("bm25",), ALONE), RUN)
     assert evaluation.to_wire()["best_scores"] == {"bm25": 16.0}
 
 

@@ -83,8 +83,8 @@ def test_configurations_are_tried_at_the_depth_of_requests(pipeline: Pipeline) -
     """The document is 6th by vectors, behind the first five of both branches, and first with its 150th place by BM25."""
     vector = [*(f"v{at}" for at in range(5)), "d0"]
     bm25 = [*(f"b{at}" for at in range(149)), "d0"]
-    found = BranchLists("q0", SENTENCE, {"bm25": _ranking(bm25), "vector": _ranking(vector)}, {})
-    rankings = OfflineFusion(pipeline, Recording([found], NOW)).rankings(pipeline.configurations["rrf"])
+    lists = BranchLists("q0", SENTENCE, {"bm25": _ranking(bm25), "vector": _ranking(vector)}, {})
+    rankings = OfflineFusion(pipeline, Recording([lists], NOW)).rankings(pipeline.configurations["rrf"])
     assert rankings["q0"][0] == "d0"
 
 
@@ -103,8 +103,8 @@ configurations.reranked = {{ method = "rrf", reranker = "small" }}
     rng = random.Random(3)
     right = [rng.choice(["bm25", "vector"]) for _ in range(24)]
     lists = [
-        replace(found, rankings={**found.rankings, "notes": _ranking([f"d{at}"])})
-        for at, found in enumerate(_recorded([(SENTENCE, branch) for branch in right]).lists)
+        replace(recorded, rankings={**recorded.rankings, "notes": _ranking([f"d{at}"])})
+        for at, recorded in enumerate(_recorded([(SENTENCE, branch) for branch in right]).lists)
     ]
     tuning = tune(pipeline, Recording(lists, NOW), _judged(24))
     assert tuning.verdict == "better"
@@ -151,8 +151,8 @@ def test_a_source_that_is_right_where_the_branches_differ_is_boosted(pipeline: P
         )
 
     lists = [
-        replace(found, rankings={name: typed(ranking) for name, ranking in found.rankings.items()})
-        for found in _recorded([(SENTENCE, branch) for branch in right]).lists
+        replace(recorded, rankings={name: typed(ranking) for name, ranking in recorded.rankings.items()})
+        for recorded in _recorded([(SENTENCE, branch) for branch in right]).lists
     ]
     tuning = tune(pipeline, Recording(lists, NOW), _judged(40))
     assert tuning.verdict == "better"
@@ -161,7 +161,7 @@ def test_a_source_that_is_right_where_the_branches_differ_is_boosted(pipeline: P
     assert boosts.authority["law"] > boosts.authority.get("blog", 1.0)
 
 
-def asked(number: int) -> RequestRow:
+def recorded_row(number: int) -> RequestRow:
     """BM25 alone finds the right document first; both dense branches find another one."""
     wrong = f"wrong {number}"
     row = record({"bm25": (f"right {number}", wrong), "vector": (wrong,), "hyde": (wrong,)}).row
@@ -178,19 +178,21 @@ def judged_texts(*numbers: int, grade: int = 3) -> dict[tuple[str, str], JudgedQ
 
 
 def test_the_lists_of_a_judged_question_are_those_that_its_branches_reported() -> None:
-    unplanned = asked(1)
+    unplanned = recorded_row(1)
     unplanned.plan = None
-    rows = [unplanned, asked(1), asked(1), asked(2), asked(3)]
+    rows = [unplanned, recorded_row(1), recorded_row(1), recorded_row(2), recorded_row(3)]
     lists = recorded_lists(rows, PIPELINE, {**judged_texts(1), **judged_texts(2, grade=0)})
     assert [*lists] == [("docs", "question 1")]
     rankings = lists["docs", "question 1"].rankings
-    found = {branch: [hit.document_id for hit in ranking.hits] for branch, ranking in rankings.items()}
-    assert found == {"bm25": ["right 1", "wrong 1"], "vector": ["wrong 1"], "hyde": ["wrong 1"]}
+    ranked = {branch: [hit.document_id for hit in ranking.hits] for branch, ranking in rankings.items()}
+    assert ranked == {"bm25": ["right 1", "wrong 1"], "vector": ["wrong 1"], "hyde": ["wrong 1"]}
 
 
 def test_the_tuned_configuration_follows_the_branch_that_the_judgements_prefer() -> None:
     numbers = range(20)
-    tuning = tune_recorded(map(asked, numbers), PIPELINE, judged_texts(*numbers), name="tuned", limit_s=600)
+    tuning = tune_recorded(
+        map(recorded_row, numbers), PIPELINE, judged_texts(*numbers), name="tuned", limit_s=600
+    )
     assert tuning.questions == 20
     # The scores that `complete_scores` needs are not recorded.
     assert not any("scores" in row.name or "complete" in row.name for row in tuning.rows)
@@ -202,6 +204,10 @@ def test_the_tuned_configuration_follows_the_branch_that_the_judgements_prefer()
 
 def test_too_few_questions_and_too_little_time_are_errors_that_say_so() -> None:
     with pytest.raises(ServiceError, match="3 judged questions are too few to learn from; at least 20"):
-        tune_recorded(map(asked, range(3)), PIPELINE, judged_texts(*range(3)), name="tuned", limit_s=600)
+        tune_recorded(
+            map(recorded_row, range(3)), PIPELINE, judged_texts(*range(3)), name="tuned", limit_s=600
+        )
     with pytest.raises(ServiceError, match="20 questions take longer than 0 s"):
-        tune_recorded(map(asked, range(20)), PIPELINE, judged_texts(*range(20)), name="tuned", limit_s=0)
+        tune_recorded(
+            map(recorded_row, range(20)), PIPELINE, judged_texts(*range(20)), name="tuned", limit_s=0
+        )

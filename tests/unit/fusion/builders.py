@@ -79,7 +79,7 @@ def answered(name: str, *hits: Hit, **fields: Any) -> BranchResult:
 
 
 def branch_results(**hits: Sequence[Hit]) -> dict[str, BranchResult]:
-    return {name: answered(name, *found) for name, found in hits.items()}
+    return {name: answered(name, *branch_hits) for name, branch_hits in hits.items()}
 
 
 def request(question: str = "notice period", **fields: Any) -> Request:

@@ -40,16 +40,16 @@ TEXTS = texts("a", "b", "c", text="The notice period is three months.", language
 
 
 def fields(
-    asked: Request, planned: Plan | None = None, given: dict[str, BranchResult] | None = None, **rest: Any
+    search: Request, planned: Plan | None = None, results: dict[str, BranchResult] | None = None, **rest: Any
 ) -> dict[str, Any]:
-    planned, given = planned or plan(), THREE if given is None else given
+    planned, results = planned or plan(), THREE if results is None else results
     fused = {
-        index: fuse_question(planned, given, position, asked)
+        index: fuse_question(planned, results, position, search)
         for position, index in enumerate(planned.searched)
     }
-    found = BranchAnswers(asked, planned, given, rest.pop("absent", {}))
+    answers = BranchAnswers(search, planned, results, rest.pop("absent", {}))
     pages = Pages(fused, rest.pop("texts", TEXTS), rest.pop("stages", ()), rest.pop("degraded", ()))
-    return answer_fields(found, pages, **rest)
+    return answer_fields(answers, pages, **rest)
 
 
 def read(built: dict[str, Any]) -> Answer:
@@ -80,24 +80,24 @@ def test_the_answer_reads_back_as_it_was_built() -> None:
 
 
 def test_a_hit_shows_the_passage_of_its_document_that_answers_best() -> None:
-    found = branch_results(bm25=[hit("a", 1)], vector=[hit("a", 0)], hyde=[hit("a", 0)])
+    results = branch_results(bm25=[hit("a", 1)], vector=[hit("a", 0)], hyde=[hit("a", 0)])
     both = {
         f"a#{n}": PassageText(f"a#{n}", "a", "", "", text, {})
         for n, text in enumerate(["Of other things.", "The notice period is three months."])
     }
-    shown = read(fields(request(include=EXPLAINED), given=found, texts=both)).hits[0]
-    assert (shown.passage_id, shown.text) == ("a#1", both["a#1"].text)
-    assert shown.snippet is not None
-    assert shown.snippet.text == shown.text
-    without = read(fields(request(include=["ids", "texts"]), given=found, texts=both)).hits[0]
+    best = read(fields(request(include=EXPLAINED), results=results, texts=both)).hits[0]
+    assert (best.passage_id, best.text) == ("a#1", both["a#1"].text)
+    assert best.snippet is not None
+    assert best.snippet.text == best.text
+    without = read(fields(request(include=["ids", "texts"]), results=results, texts=both)).hits[0]
     assert (without.passage_id, without.text) == ("a#0", both["a#0"].text)
 
 
 @pytest.mark.parametrize("method", BUILT_IN.methods)
 def test_every_score_can_be_computed_again_by_hand_from_the_answer(method: str) -> None:
     boosts = BoostPlan(authority={"legge": 1.3}, recency_amount=0.5, max_places=0)
-    found = [hit(f"d{n:02}", score=0.9 - n / 50, source_type=("legge", None)[n % 2]) for n in range(40)]
-    many = THREE | {"vector": answered("vector", *found)}
+    hits = [hit(f"d{n:02}", score=0.9 - n / 50, source_type=("legge", None)[n % 2]) for n in range(40)]
+    many = THREE | {"vector": answered("vector", *hits)}
     answer = read(fields(request(include=EXPLAINED, top_k=50), plan(method=method, boosts=boosts), many))
     assert len(answer.hits) == 42
     assert any("bound" in one.boosts for one in answer.hits)
@@ -137,12 +137,12 @@ def test_metadata_of_a_wrong_type_are_left_out_and_the_answer_stays(odd: object)
 def test_a_missing_text_is_a_warning_and_the_hit_stays() -> None:
     built = fields(request(), texts={key: text for key, text in TEXTS.items() if key != "b#0"})
     assert built["status"] == "complete"
-    assert shown(built) == [(1, "a"), (2, "b"), (3, "c")]
+    assert ranks(built) == [(1, "a"), (2, "b"), (3, "c")]
     assert "snippet" not in built["questions"][0]["hits"][1]
     assert built["warnings"] == ["document_missing: no text in the store for b#0"]
 
 
-def shown(built: dict[str, Any]) -> list[tuple[int, str]]:
+def ranks(built: dict[str, Any]) -> list[tuple[int, str]]:
     """Ranks and documents of the first question."""
     return [(one["rank"], one["document_id"]) for one in built["questions"][0]["hits"]]
 
@@ -151,16 +151,16 @@ def test_texts_that_were_not_fetched_give_a_reason_and_no_warning() -> None:
     built = fields(request(offset=1), texts=None, degraded=[Degradation("fetch", Reason.BUDGET)])
     assert (built["status"], built["warnings"]) == ("degraded", [])
     assert built["degraded"] == [{"where": "fetch", "reason": "budget", "detail": ""}]
-    assert shown(built) == [(2, "b"), (3, "c")], "ranks continue from page to page"
+    assert ranks(built) == [(2, "b"), (3, "c")], "ranks continue from page to page"
 
 
 def test_a_branch_that_failed_degrades_the_answer_with_its_reason() -> None:
     """A branch that a rule left out does not degrade the answer."""
-    given = THREE | {
+    results = THREE | {
         "vector": BranchResult.failed("vector", Reason.UNAVAILABLE, "connection refused", ms=3.0),
         "hyde": BranchResult.failed("hyde", Reason.RULE, "an identifier"),
     }
-    built = fields(request(), given=given)
+    built = fields(request(), results=results)
     assert built["status"] == built["questions"][0]["status"] == "degraded"
     why = {"where": "search.vector", "reason": "unavailable", "detail": "connection refused"}
     assert built["degraded"] == [why]
@@ -168,14 +168,14 @@ def test_a_branch_that_failed_degrades_the_answer_with_its_reason() -> None:
     failed = {"stage": "search.vector", "status": "failed", "ms": 3.0, "detail": "unavailable"}
     assert stages["search.vector"] == failed
     assert (stages["search.hyde"]["status"], stages["search.hyde"]["detail"]) == ("skipped", "rule")
-    alone = fields(request(), given=THREE | {"hyde": given["hyde"]})
+    alone = fields(request(), results=THREE | {"hyde": results["hyde"]})
     assert (alone["status"], alone["degraded"]) == ("complete", [])
 
 
 def test_a_branch_without_a_branch_result_has_the_reason_that_the_caller_knows() -> None:
-    given = {"bm25": THREE["bm25"]}
+    results = {"bm25": THREE["bm25"]}
     absent = {"hyde": Degradation("search.hyde", Reason.TIMEOUT, "started 300 ms ago")}
-    built = fields(request(), given=given, absent=absent)
+    built = fields(request(), results=results, absent=absent)
     assert built["degraded"] == [
         {"where": "search.vector", "reason": "not_started", "detail": ""},
         {"where": "search.hyde", "reason": "timeout", "detail": "started 300 ms ago"},
@@ -184,22 +184,22 @@ def test_a_branch_without_a_branch_result_has_the_reason_that_the_caller_knows()
 
 def test_a_branch_that_answered_too_few_questions_is_an_invalid_answer() -> None:
     two = (Ranking((hit("a"),)), Ranking((hit("b"),)))
-    given = {
+    results = {
         "bm25": BranchResult("bm25", "ok", rankings=two),
         "vector": BranchResult("vector", "ok", rankings=two[:1]),
     }
     planned = plan((branch("bm25"), branch("vector")), searched=(0, 1))
-    assert fields(Request(questions=("one", "two")), planned, given)["degraded"] == [
+    assert fields(Request(questions=("one", "two")), planned, results)["degraded"] == [
         {"where": "search.vector", "reason": "invalid_answer", "detail": "answered 1 of 2 questions"}
     ]
 
 
 def test_a_branch_that_finds_nothing_has_answered() -> None:
-    given = {name: BranchResult(name, "empty", rankings=(Ranking(),)) for name in THREE}
-    built = fields(request(), given=given)
+    results = {name: BranchResult(name, "empty", rankings=(Ranking(),)) for name in THREE}
+    built = fields(request(), results=results)
     assert (built["status"], built["questions"][0]["hits"]) == ("complete", [])
-    given["hyde"] = BranchResult("hyde", "empty")
-    assert fields(request(), given=given)["degraded"] == []
+    results["hyde"] = BranchResult("hyde", "empty")
+    assert fields(request(), results=results)["degraded"] == []
 
 
 @pytest.mark.parametrize(
@@ -222,21 +222,21 @@ def test_a_branch_that_finds_nothing_has_answered() -> None:
 def test_the_policy_decides_what_an_answer_without_some_branches_is(
     policy: dict[str, Any], names: tuple[str, ...], status: str, has_hits: bool
 ) -> None:
-    built = fields(request(**policy), given={name: THREE[name] for name in names})
+    built = fields(request(**policy), results={name: THREE[name] for name in names})
     assert (built["status"], bool(built["questions"][0]["hits"])) == (status, has_hits)
 
 
 @pytest.mark.parametrize("reason", Reason)
 def test_an_answer_that_fails_its_policy_names_every_reason(reason: Reason) -> None:
     failed = {"hyde": BranchResult.failed("hyde", reason)}
-    built = fields(request(require=["hyde"]), given=THREE | failed)
+    built = fields(request(require=["hyde"]), results=THREE | failed)
     assert built["status"] == "failed"
     assert [(one["where"], one["reason"]) for one in built["degraded"]] == [("search.hyde", str(reason))]
 
 
 def test_an_empty_question_is_skipped_beside_others_that_are_answered() -> None:
-    asked = Request(questions=("notice period", " \n"))
-    built = fields(asked)
+    search = Request(questions=("notice period", " \n"))
+    built = fields(search)
     assert [one["status"] for one in built["questions"]] == ["complete", "skipped"]
     assert built["status"] == "complete"
     assert fields(request(""), plan(searched=()))["status"] == "skipped"
@@ -297,8 +297,8 @@ def test_the_stages_of_several_questions_are_added_up_with_the_worst_status() ->
 
 
 def test_a_score_of_nan_or_infinity_becomes_null_in_json() -> None:
-    given = {"bm25": answered("bm25", hit("a", score=float("nan")), hit('q"\\\u2028', score=float("inf")))}
-    answer = read(fields(request(include=EXPLAINED), given=given, texts={}))
+    results = {"bm25": answered("bm25", hit("a", score=float("nan")), hit('q"\\\u2028', score=float("inf")))}
+    answer = read(fields(request(include=EXPLAINED), results=results, texts={}))
     assert [one.branches["bm25"].score for one in answer.hits] == [None, None]
     assert answer.hits[1].document_id == 'q"\\\u2028'
 

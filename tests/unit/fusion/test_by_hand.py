@@ -31,15 +31,17 @@ LEXICAL = branch("bm25", 0.35).model_copy(update={"floor": 0.0})
 BY_VECTORS = branch("vector", 0.65)
 
 
-def asked(
+def fused_question(
     lexical: dict[str, float], dense: dict[str, float], *, known_words: float | None = None, **options: Any
 ) -> FusedQuestion:
-    found = {
+    rankings = {
         "bm25": Ranking(scored("bm25", lexical).hits),
         "vector": Ranking(scored("vector", dense).hits, known_words=known_words),
     }
-    given = {name: BranchResult(name, "ok", rankings=(ranking,)) for name, ranking in found.items()}
-    return fuse_question(plan([LEXICAL, BY_VECTORS], **{"method": "min-max", **options}), given, 0, request())
+    results = {name: BranchResult(name, "ok", rankings=(ranking,)) for name, ranking in rankings.items()}
+    return fuse_question(
+        plan([LEXICAL, BY_VECTORS], **{"method": "min-max", **options}), results, 0, request()
+    )
 
 
 def test_scores_are_scaled_between_the_floor_and_the_best_and_weighted() -> None:
@@ -60,7 +62,7 @@ def test_reliability_falls_with_the_share_of_known_words(share: float | None, fa
 
 def test_in_an_unknown_language_the_vectors_weigh_less_and_the_hit_says_so() -> None:
     lexical, dense = {"a": 9.0, "b": 3.0}, {"b": 0.5, "c": 0.4, "a": 0.3}
-    known, unknown = (asked(lexical, dense, known_words=share) for share in (0.9, 0.0))
+    known, unknown = (fused_question(lexical, dense, known_words=share) for share in (0.9, 0.0))
     assert (ids(known)[0], ids(unknown)[0]) == ("b", "a")
     for one in (*known.hits, *unknown.hits):
         assert one.score == pytest.approx(sum(by.weight * by.normalised for by in one.branches.values()))
@@ -70,7 +72,7 @@ def test_in_an_unknown_language_the_vectors_weigh_less_and_the_hit_says_so() -> 
 
 def test_by_ranks_the_factor_counts_twice() -> None:
     """At half of KNOWN_SHARE it is 1/4, so by ranks 1/16."""
-    fused = asked({"a": 9.0}, {"b": 0.5}, known_words=KNOWN_SHARE / 2, method="rrf")
+    fused = fused_question({"a": 9.0}, {"b": 0.5}, known_words=KNOWN_SHARE / 2, method="rrf")
     weights = {name: branch.weight for hit in fused.hits for name, branch in hit.branches.items()}
     assert weights == pytest.approx({"bm25": 0.35, "vector": 0.65 / 16})
 
@@ -81,7 +83,7 @@ def test_by_ranks_the_factor_counts_twice() -> None:
 def test_presets_and_a_configuration_that_trusts_vectors_keep_the_weights_as_declared(
     options: dict[str, Any],
 ) -> None:
-    fused = asked({"a": 9.0}, {"b": 0.5}, known_words=0.0, **options)
+    fused = fused_question({"a": 9.0}, {"b": 0.5}, known_words=0.0, **options)
     assert fused.hits[0].branches["vector"].weight == 0.65
 
 
@@ -97,11 +99,11 @@ def fused(rankings: list[BranchRanking], method: str, k: float) -> dict[str, flo
 
 
 def test_an_identifier_that_only_bm25_finds_ranks_low_in_flat_and_near_the_top_in_grouped_fusion() -> None:
-    given = three(bm25=["ERR-4711"], vector=DENSE, hyde=DENSE)
+    rankings = three(bm25=["ERR-4711"], vector=DENSE, hyde=DENSE)
     # In flat fusion it is below all documents that both dense branches have up to rank 82.
     assert 0.7 / (60 + 82) > 0.3 / 61 > 0.7 / (60 + 83)
-    assert list(fused(given, "rrf", 60)).index("ERR-4711") == 82
-    scores = fused(given, "rrf-grouped", 10)
+    assert list(fused(rankings, "rrf", 60)).index("ERR-4711") == 82
+    scores = fused(rankings, "rrf-grouped", 10)
     assert scores["ERR-4711"] == pytest.approx(0.3 / 11, rel=1e-11)
     above = sum(0.35 / (10 + rank) > 0.3 / 11 for rank in range(1, 101))
     assert list(scores).index("ERR-4711") == above == 2
@@ -116,12 +118,14 @@ def test_a_group_counts_with_the_mean_of_its_weights_and_its_own_ranks() -> None
 
 def test_branches_share_what_their_group_earned_in_proportion() -> None:
     rankings = three(vector=["x", "a"], hyde=["a"])
-    [found] = [one.found for one in fuse_rankings(rankings, RRF_GROUPED, 10) if one.hit.document_id == "a"]
+    [entries] = [
+        one.entries for one in fuse_rankings(rankings, RRF_GROUPED, 10) if one.hit.document_id == "a"
+    ]
     in_group = 0.4 / 12 + 0.3 / 11
-    worths = {branch.name: worth for branch, _, worth in found}
-    assert worths["vector"].weight == pytest.approx(0.35 * (0.4 / 12) / in_group)
-    assert worths["hyde"].weight == pytest.approx(0.35 * (0.3 / 11) / in_group)
-    assert worths["vector"].normalised == worths["hyde"].normalised == pytest.approx(1 / 11)
+    contributions = {branch.name: contribution for branch, _, contribution in entries}
+    assert contributions["vector"].weight == pytest.approx(0.35 * (0.4 / 12) / in_group)
+    assert contributions["hyde"].weight == pytest.approx(0.35 * (0.3 / 11) / in_group)
+    assert contributions["vector"].normalised == contributions["hyde"].normalised == pytest.approx(1 / 11)
 
 
 def test_a_branch_that_did_not_answer_or_weighs_nothing_does_not_change_what_its_group_counts() -> None:

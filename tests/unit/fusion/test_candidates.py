@@ -132,8 +132,8 @@ def test_a_larger_factor_never_puts_a_hit_lower(
     chosen = data.draw(st.integers(0, len(scores) - 1))
     raised = [factor * 1.7 if at == chosen else factor for at, factor in enumerate(factors)]
 
-    def place(of: list[float]) -> int:
-        return [before for before, _, _ in bounded_order(scores, of, max_places)].index(chosen)
+    def place(boosts: list[float]) -> int:
+        return [before for before, _, _ in bounded_order(scores, boosts, max_places)].index(chosen)
 
     assert place(raised) <= place(factors)
 
@@ -150,13 +150,13 @@ def test_scores_that_differ_only_by_float_rounding_are_equal_and_those_of_eleven
 
 @given(positive)
 def test_rounding_keeps_twelve_digits(score: float) -> None:
-    [kept] = rounded([score])
-    assert abs(kept - score) <= score * 2**-40
-    assert rounded([kept]) == [kept]
+    [once] = rounded([score])
+    assert abs(once - score) <= score * 2**-40
+    assert rounded([once]) == [once]
 
 
 @given(st.lists(positive))
 def test_rounded_scores_fall_in_the_same_order(scores: list[float]) -> None:
     ordered = best_first({f"{number:03}": score for number, score in enumerate(scores)})
-    shown = [significant(score) for _, score in ordered]
-    assert shown == sorted(shown, reverse=True)
+    twelve_digits = [significant(score) for _, score in ordered]
+    assert twelve_digits == sorted(twelve_digits, reverse=True)

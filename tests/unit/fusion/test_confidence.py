@@ -24,10 +24,10 @@ MODELS = {"embedder": MINILM}
 
 
 def signals(**options: Any) -> dict[str, float]:
-    given = branch_results(
+    results = branch_results(
         bm25=[hit("a"), hit("b"), hit("c")], vector=[hit("c", score=0.7), hit("a", score=0.6)]
     )
-    return dict(fuse_question(plan(), given | options, 0, request()).signals)
+    return dict(fuse_question(plan(), results | options, 0, request()).signals)
 
 
 def test_the_agreement_is_the_sum_over_shared_documents_of_one_by_both_ranks() -> None:
@@ -46,16 +46,16 @@ def test_a_branch_that_did_not_answer_gives_no_signal_and_one_below_its_threshol
     other = branch("vector").model_copy(update={"kind": "http"})
     planned, vector = plan((branch("bm25"), other)), branch_results(vector=[hit("a", score=0.7)])
     assert fuse_question(planned, vector, 0, request()).signals == {}
-    asked = request(thresholds={"min_branch_score": {"vector": 0.9}})
-    assert fuse_question(plan(), vector, 0, asked).signals["cosine"] == 0.7
+    search = request(thresholds={"min_branch_score": {"vector": 0.9}})
+    assert fuse_question(plan(), vector, 0, search).signals["cosine"] == 0.7
 
 
 @pytest.mark.parametrize(("known", "has_signals"), [(0.49, False), (0.5, True), (None, True)])
 def test_cosines_of_an_encoder_that_hardly_knows_the_language_are_no_signal(
     known: float | None, has_signals: bool
 ) -> None:
-    found = (hit("c", score=0.7), hit("a", score=0.6))
-    vector = BranchResult("vector", "ok", rankings=(Ranking(found, known_words=known),))
+    hits = (hit("c", score=0.7), hit("a", score=0.6))
+    vector = BranchResult("vector", "ok", rankings=(Ranking(hits, known_words=known),))
     assert (signals(vector=vector) != {}) is has_signals
 
 
@@ -103,36 +103,38 @@ def test_the_first_model_that_has_its_signals_and_its_fingerprint_counts() -> No
 def test_better_signals_and_more_hits_never_lower_it(
     cosine: float, agreement: float, top: int, more: float, hits: int
 ) -> None:
-    def of(signals: dict[str, float], top: int) -> float:
+    def certainty(signals: dict[str, float], top: int) -> float:
         one = FusedQuestion(HITS, signals=signals)
-        found = confidence(one, request(top_k=min(top, 1_000)), read_fitted(None), MODELS)
-        assert found is not None
-        return found
+        value = confidence(one, request(top_k=min(top, 1_000)), read_fitted(None), MODELS)
+        assert value is not None
+        return value
 
-    before = of({"cosine": cosine, "agreement": agreement}, top)
+    before = certainty({"cosine": cosine, "agreement": agreement}, top)
     assert 0 <= before <= 1
-    assert of({"cosine": min(1, cosine + more), "agreement": agreement}, top) >= before
-    assert of({"cosine": cosine, "agreement": min(1, agreement + more)}, top) >= before
-    assert of({"cosine": cosine, "agreement": agreement}, top + hits) >= before
+    assert certainty({"cosine": min(1, cosine + more), "agreement": agreement}, top) >= before
+    assert certainty({"cosine": cosine, "agreement": min(1, agreement + more)}, top) >= before
+    assert certainty({"cosine": cosine, "agreement": agreement}, top + hits) >= before
 
 
 def test_the_best_logits_are_signals_and_those_of_the_branches_stay() -> None:
-    planned, asked = plan(rerank=RERANK), request()
-    one = fuse_question(planned, branch_results(vector=[hit("a", score=0.5), hit("b", score=0.4)]), 0, asked)
+    planned, search = plan(rerank=RERANK), request()
+    one = fuse_question(planned, branch_results(vector=[hit("a", score=0.5), hit("b", score=0.4)]), 0, search)
     logits = {"b#0": 1.5, "a#0": -2.0}
-    reranked = rerank_question(one, RERANK, Reached(set(logits), logits), asked, planned)
+    reranked = rerank_question(one, RERANK, Reached(set(logits), logits), search, planned)
     assert reranked.signals == {**one.signals, "rerank": 1.5, "rerank_gap": 3.5}
-    assert rerank_question(one, RERANK, Reached(), asked, planned).signals == one.signals
+    assert rerank_question(one, RERANK, Reached(), search, planned).signals == one.signals
 
 
 def question(
-    confidence: float | None, given: dict[str, BranchResult] | None = None, **asked: Any
+    confidence: float | None, results: dict[str, BranchResult] | None = None, **options: Any
 ) -> dict[str, Any]:
-    wanted, planned = request(**asked), plan()
-    given = branch_results(bm25=[hit("a")], vector=[hit("a")], hyde=[hit("a")]) if given is None else given
-    pages = Pages({0: fuse_question(planned, given, 0, wanted)}, confidences={0: confidence})
-    found: dict[str, Any] = answer_fields(BranchAnswers(wanted, planned, given), pages)
-    return {**found["questions"][0], "warnings": found["warnings"]}
+    search, planned = request(**options), plan()
+    results = (
+        branch_results(bm25=[hit("a")], vector=[hit("a")], hyde=[hit("a")]) if results is None else results
+    )
+    pages = Pages({0: fuse_question(planned, results, 0, search)}, confidences={0: confidence})
+    answer: dict[str, Any] = answer_fields(BranchAnswers(search, planned, results), pages)
+    return {**answer["questions"][0], "warnings": answer["warnings"]}
 
 
 def test_below_the_threshold_a_question_is_abstained_and_keeps_its_hits() -> None:
@@ -148,9 +150,9 @@ def test_below_the_threshold_a_question_is_abstained_and_keeps_its_hits() -> Non
 
 
 def test_a_failed_question_and_hits_that_are_not_shown_have_no_confidence() -> None:
-    given = branch_results(bm25=[hit("a")])
-    assert "confidence" not in question(0.9, given, require=("vector",), abstain=0.5)
-    hidden = question(0.9, given, on_missing="empty", abstain=0.5)
+    results = branch_results(bm25=[hit("a")])
+    assert "confidence" not in question(0.9, results, require=("vector",), abstain=0.5)
+    hidden = question(0.9, results, on_missing="empty", abstain=0.5)
     assert (hidden["hits"], "confidence" in hidden, hidden["abstained"]) == ([], False, False)
 
 

@@ -47,9 +47,9 @@ def test_three_branches_become_one_explained_list() -> None:
 
 
 def test_branches_agree_on_a_document_of_which_they_found_different_passages() -> None:
-    given = branch_results(bm25=[hit("x"), hit("long", 7)], vector=[hit("y"), hit("long", 1)])
-    assert ids(fuse_question(plan(), given, 0, request()))[0] == "long"
-    by_passage = fuse_question(plan(), given, 0, request(fuse_by="passage"))
+    results = branch_results(bm25=[hit("x"), hit("long", 7)], vector=[hit("y"), hit("long", 1)])
+    assert ids(fuse_question(plan(), results, 0, request()))[0] == "long"
+    by_passage = fuse_question(plan(), results, 0, request(fuse_by="passage"))
     assert [one.passage_id for one in by_passage.hits] == ["y#0", "long#1", "x#0", "long#7"]
 
 
@@ -62,8 +62,8 @@ def test_a_branch_that_failed_or_is_missing_or_found_nothing_contributes_nothing
 
 def test_each_question_takes_its_own_ranking() -> None:
     two = {"bm25": BranchResult("bm25", "ok", rankings=(Ranking((hit("a"),)), Ranking((hit("b"),))))}
-    shown = [ids(fuse_question(plan(), two, position, request())) for position in range(3)]
-    assert shown == [["a"], ["b"], []]
+    by_position = [ids(fuse_question(plan(), two, position, request())) for position in range(3)]
+    assert by_position == [["a"], ["b"], []]
 
 
 def test_excluded_documents_take_no_rank_and_hits_below_a_branchs_depth_do_not_count() -> None:
@@ -75,8 +75,8 @@ def test_excluded_documents_take_no_rank_and_hits_below_a_branchs_depth_do_not_c
 
 
 def test_coverage_is_the_share_of_hits_of_several_groups_and_the_largest_known_number_the_total() -> None:
-    given = branch_results(bm25=[hit("a")], vector=[hit("a"), hit("b")], hyde=[hit("b")])
-    assert fuse_question(plan(), given, 0, request()).coverage == 0.5
+    results = branch_results(bm25=[hit("a")], vector=[hit("a"), hit("b")], hyde=[hit("b")])
+    assert fuse_question(plan(), results, 0, request()).coverage == 0.5
     assert fuse_question(plan(), {}, 0, request()).coverage == 0
     assert fuse_question(plan(), THREE, 0, request(top_k=1)).total_matches == 3
     knowing = THREE | {
@@ -145,14 +145,14 @@ def test_milliseconds_come_from_the_clock_that_is_given() -> None:
 
 def test_fields_that_only_one_branch_knows_are_taken_from_it() -> None:
     known = hit("a", content_hash="h", source_type="faq", published_at="2025-01-01")
-    [found] = fuse_question(plan(), branch_results(bm25=[hit("a")], vector=[known]), 0, request()).hits
-    assert (found.source_type, found.published_at) == ("faq", "2025-01-01")
+    [best] = fuse_question(plan(), branch_results(bm25=[hit("a")], vector=[known]), 0, request()).hits
+    assert (best.source_type, best.published_at) == ("faq", "2025-01-01")
 
 
 def folded(*hits: Hit) -> dict[str, list[tuple[str, Why]]]:
     return {
-        hits[index].passage_id: [(one.document_id, one.why) for one in gone]
-        for index, gone in deduplicate(hits)
+        hits[index].passage_id: [(one.document_id, one.why) for one in duplicates]
+        for index, duplicates in deduplicate(hits)
     }
 
 
@@ -191,8 +191,8 @@ BY_VECTORS = [hit("other", score=0.9), hit("last", score=0.5)]
 
 
 def order(method: str, whole: tuple[str, ...]) -> list[str]:
-    found = {**branch_results(vector=BY_VECTORS, hyde=BY_VECTORS), "bm25": _naming(whole)}
-    return ids(fuse_question(plan(method=method), found, 0, request("2.10.1")))
+    results = {**branch_results(vector=BY_VECTORS, hyde=BY_VECTORS), "bm25": _naming(whole)}
+    return ids(fuse_question(plan(method=method), results, 0, request("2.10.1")))
 
 
 def _naming(whole: tuple[str, ...]) -> BranchResult:
@@ -212,8 +212,8 @@ def test_methods_that_rank_as_another_system_does_keep_their_order(method: str) 
 
 
 def test_its_weight_rises_by_the_weights_of_all_branches_and_other_scores_stay() -> None:
-    found = {**branch_results(vector=BY_VECTORS, hyde=BY_VECTORS), "bm25": _naming(("right#0",))}
-    hits = {one.document_id: one for one in fuse_question(plan(), found, 0, request("2.10.1")).hits}
+    results = {**branch_results(vector=BY_VECTORS, hyde=BY_VECTORS), "bm25": _naming(("right#0",))}
+    hits = {one.document_id: one for one in fuse_question(plan(), results, 0, request("2.10.1")).hits}
     # .3 of BM25, and .3 + .4 + .3 of all.
     assert hits["right"].branches["bm25"].weight == pytest.approx(1.3)
     assert hits["right"].score == pytest.approx(1.3 / 62)
@@ -222,7 +222,7 @@ def test_its_weight_rises_by_the_weights_of_all_branches_and_other_scores_stay()
 
 def test_of_several_such_documents_the_better_one_is_first_also_by_passage() -> None:
     assert order("rrf", ("right#0", "last#0"))[:2] == ["last", "right"]
-    asked = Request(questions=("2.10.1",), request_id="r1", fuse_by="passage")
+    search = Request(questions=("2.10.1",), request_id="r1", fuse_by="passage")
     branch_result = replace(answered("bm25", *RANKED), rankings=(_naming(("right#0",)).rankings[0],))
-    by_passage = fuse_question(plan([branch("bm25"), branch("vector")]), {"bm25": branch_result}, 0, asked)
+    by_passage = fuse_question(plan([branch("bm25"), branch("vector")]), {"bm25": branch_result}, 0, search)
     assert ids(by_passage)[0] == "right"

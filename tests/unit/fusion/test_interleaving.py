@@ -37,7 +37,7 @@ def test_each_round_gives_each_team_its_best_hit_that_is_not_shown_yet() -> None
     assert drafted("abc", "bed", [0, 1]) == [("a", "A"), ("b", "B"), ("e", "B"), ("c", "A"), ("d", None)]
 
 
-def test_what_both_would_pick_and_what_is_left_of_one_ranking_belong_to_nobody() -> None:
+def test_what_both_would_pick_and_what_remains_of_one_ranking_belong_to_nobody() -> None:
     # The common first hit tosses no coin; b and c differ; after them both are at d again.
     assert drafted("abd", "acd", [1]) == [("a", None), ("c", "B"), ("b", "A"), ("d", None)]
     assert drafted("abc", "abc", []) == [("a", None), ("b", None), ("c", None)]
@@ -60,8 +60,8 @@ def test_a_page_has_every_hit_once_and_credits_only_where_the_picks_differ(
     assert sorted(document for document, _ in page) == sorted({*a, *b})
     place = 0
     while place < len(page):
-        shown = {document for document, _ in page[:place]}
-        picks = [next((each for each in side if each not in shown), None) for side in (a, b)]
+        earlier = {document for document, _ in page[:place]}
+        picks = [next((each for each in side if each not in earlier), None) for side in (a, b)]
         if page[place][1] is None:
             assert picks[0] == picks[1] == page[place][0] or None in picks
             place += 1
@@ -148,7 +148,7 @@ def test_pinned_hits_stay_first_and_belong_to_nobody() -> None:
     assert "d" not in str(interleaved.stages[-1].detail)
 
 
-def test_scores_are_asked_for_once_for_both_sides() -> None:
+def test_scores_are_requested_once_for_both_sides() -> None:
     def missing(**fields: Any) -> dict[str, list[str]]:
         answers = BranchAnswers(request(), plan(BRANCHES, **fields), LISTS)
         return missing_scores(answers, 0, BUILT_IN.method)

@@ -43,8 +43,8 @@ def rankings_with(scores: st.SearchStrategy[float]) -> st.SearchStrategy[Ranking
     floors, halves = st.sampled_from([None, 0.0]), st.sampled_from([None, 0.5, 20.0])
     return st.fixed_dictionaries({name: st.tuples(lists, weights, floors, halves) for name in GROUPS}).map(
         lambda drawn: [
-            scored(name, found, weight=weight, floor=floor, half=half)
-            for name, (found, weight, floor, half) in drawn.items()
+            scored(name, scores, weight=weight, floor=floor, half=half)
+            for name, (scores, weight, floor, half) in drawn.items()
         ]
     )
 
@@ -72,16 +72,18 @@ def test_the_order_of_the_branches_never_matters(rankings: Rankings, k: float, r
         # Not as a whole: NaN, the raw score of a hit, equals nothing.
         for one, other in zip(*both, strict=True):
             assert (one.score, one.hit.document_id) == (other.score, other.hit.document_id), method.name
-            assert [worth for *_, worth in one.found] == [worth for *_, worth in other.found], method.name
+            assert [contribution for *_, contribution in one.entries] == [
+                contribution for *_, contribution in other.entries
+            ], method.name
 
 
 def swapped(rankings: Rankings, data: st.DataObject) -> tuple[str, Rankings]:
     """A document, and the rankings in one of which it has changed places and scores with the document above it."""
     at = data.draw(st.sampled_from([at for at, one in enumerate(rankings) if len(one.ids) > 1]))
-    ids, found = list(rankings[at].ids), [one.score for one in rankings[at].hits]
+    ids, scores = list(rankings[at].ids), [one.score for one in rankings[at].hits]
     place = data.draw(st.integers(1, len(ids) - 1))
     ids[place - 1], ids[place] = ids[place], ids[place - 1]
-    hits = tuple(hit(id_, score=score) for id_, score in zip(ids, found, strict=True))
+    hits = tuple(hit(id_, score=score) for id_, score in zip(ids, scores, strict=True))
     changed = replace(rankings[at], ids=tuple(ids), hits=hits)
     return ids[place - 1], [*rankings[:at], changed, *rankings[at + 1 :]]
 
@@ -89,10 +91,10 @@ def swapped(rankings: Rankings, data: st.DataObject) -> tuple[str, Rankings]:
 def raised(rankings: Rankings, data: st.DataObject) -> tuple[str, Rankings]:
     """A document, and the rankings in one of which it has a higher score, and the place that this score earns."""
     at = data.draw(st.sampled_from([at for at, one in enumerate(rankings) if one.ids]))
-    found = {one.document_id: one.score for one in rankings[at].hits}
+    scores = {one.document_id: one.score for one in rankings[at].hits}
     id_ = data.draw(st.sampled_from(rankings[at].ids))
-    found[id_] += data.draw(st.integers(1, 50))
-    before = scored(rankings[at].name, found)
+    scores[id_] += data.draw(st.integers(1, 50))
+    before = scored(rankings[at].name, scores)
     changed = replace(rankings[at], ids=before.ids, hits=before.hits)
     return id_, [*rankings[:at], changed, *rankings[at + 1 :]]
 
@@ -157,11 +159,11 @@ def test_a_score_is_the_sum_of_its_finite_contributions_and_absence_earns_nothin
     for method in METHODS:
         assert method.absent == 0.0
         for candidate in fuse_rankings(rankings, method, k):
-            found_by = sorted(one.name for one, _, _ in candidate.found)
-            assert found_by == finders[candidate.hit.document_id], method.name
+            names = sorted(one.name for one, _, _ in candidate.entries)
+            assert names == finders[candidate.hit.document_id], method.name
             assert isfinite(candidate.score), method.name
             assert candidate.score == pytest.approx(
-                fsum(worth.weight * worth.normalised for *_, worth in candidate.found)
+                fsum(contribution.weight * contribution.normalised for *_, contribution in candidate.entries)
             ), method.name
 
 
@@ -171,10 +173,10 @@ def test_no_value_is_outside_the_declared_range_and_no_score_above_the_attainabl
 ) -> None:
     names = [one.name for one in rankings]
     for method in METHODS:
-        for row, one in zip(method.worths(rankings, k), rankings, strict=True):
+        for row, one in zip(method.contributions(rankings, k), rankings, strict=True):
             assert len(row) == len(one.ids), method.name
-            assert all(0 <= worth.normalised <= method.best(k) for worth in row), method.name
-            assert all(worth.weight >= 0 for worth in row), method.name
+            assert all(0 <= contribution.normalised <= method.best(k) for contribution in row), method.name
+            assert all(contribution.weight >= 0 for contribution in row), method.name
         if isfinite(method.best(k)):
             candidates = fuse_rankings(rankings, method, k)
             highest = attainable(rankings, names, method, k, candidates)
@@ -184,21 +186,24 @@ def test_no_value_is_outside_the_declared_range_and_no_score_above_the_attainabl
 @methods
 def test_the_values_of_a_single_hit_and_of_equal_hits_are_as_declared(method: Method) -> None:
     for k in (0.0, 1.0, 60.0):
-        [row] = method.worths([ranking("a", IDS[:1])], k)
-        assert [worth.normalised for worth in row] == [method.single_hit(k)]
-        [row] = method.worths([ranking("a", IDS)], k)
-        assert [worth.normalised for worth in row] == [
+        [row] = method.contributions([ranking("a", IDS[:1])], k)
+        assert [contribution.normalised for contribution in row] == [method.single_hit(k)]
+        [row] = method.contributions([ranking("a", IDS)], k)
+        assert [contribution.normalised for contribution in row] == [
             method.all_equal(k, rank + 1) for rank in range(len(IDS))
         ]
 
 
 @pytest.mark.parametrize("method", [one for one in BUILT_IN.methods.values() if one.uses_scores])
 @pytest.mark.parametrize("broken", [nan, inf, -inf, 1e300])
-def test_what_is_no_number_is_worth_nothing_and_changes_no_other_value(method: Method, broken: float) -> None:
+def test_what_is_no_number_adds_nothing_and_changes_no_other_value(method: Method, broken: float) -> None:
     whole = scored("b", {"x": 3.0, "y": 2.0, "z": 1.0})
     with_broken = replace(whole, ids=("broken", *whole.ids), hits=(hit("broken", score=broken), *whole.hits))
-    [values], [others] = method.worths([whole], 60), method.worths([with_broken], 60)
-    assert [worth.normalised for worth in others] == [0.0, *(worth.normalised for worth in values)]
+    [values], [others] = method.contributions([whole], 60), method.contributions([with_broken], 60)
+    assert [contribution.normalised for contribution in others] == [
+        0.0,
+        *(contribution.normalised for contribution in values),
+    ]
 
 
 @methods

@@ -36,18 +36,18 @@ weights = st.fixed_dictionaries(
 )
 
 
-def ours(given: Lists, weighted: Mapping[str, float], method: str, k: float = 10) -> dict[str, float]:
+def ours(score_lists: Lists, weighted: Mapping[str, float], method: str, k: float = 10) -> dict[str, float]:
     """Scores by document, in the order of the answer.  A preset has a `k` of its own."""
-    rankings = [scored(name, scores, weight=weighted[name]) for name, scores in given.items()]
+    rankings = [scored(name, scores, weight=weighted[name]) for name, scores in score_lists.items()]
     return {one.hit.document_id: one.score for one in fuse_rankings(rankings, BUILT_IN.method(method), k)}
 
 
-def theirs(given: Lists, weighted: Mapping[str, float], formula: Formula) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for name, scores in given.items():
+def theirs(score_lists: Lists, weighted: Mapping[str, float], formula: Formula) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for name, scores in score_lists.items():
         for place, id_ in enumerate(scores):
-            found[id_] = found.get(id_, 0.0) + formula(list(scores.values()), place, weighted[name])
-    return found
+            sums[id_] = sums.get(id_, 0.0) + formula(list(scores.values()), place, weighted[name])
+    return sums
 
 
 def min_max(scores: Sequence[float], place: int, weight: float) -> float:
@@ -83,28 +83,30 @@ def qdrant_dbsf(scores: Sequence[float], place: int, weight: float) -> float:
 )
 @given(lists, weights)
 def test_scores_are_those_of_the_systems_formula(
-    method: str, formula: Formula, given: Lists, weighted: Mapping[str, float]
+    method: str, formula: Formula, score_lists: Lists, weighted: Mapping[str, float]
 ) -> None:
-    assert ours(given, weighted, method) == pytest.approx(theirs(given, weighted, formula), rel=1e-9)
+    assert ours(score_lists, weighted, method) == pytest.approx(
+        theirs(score_lists, weighted, formula), rel=1e-9
+    )
 
 
 @given(lists, weights)
 def test_opensearch_takes_the_mean_over_all_weights_of_min_max_that_is_never_zero(
-    given: Lists, weighted: Mapping[str, float]
+    score_lists: Lists, weighted: Mapping[str, float]
 ) -> None:
     def lifted(scores: Sequence[float], place: int, weight: float) -> float:
         return weight * (min_max(scores, place, 1.0) or 0.001)
 
-    total = sum(weighted[name] for name in given)
-    means = {id_: score / total for id_, score in theirs(given, weighted, lifted).items()}
-    assert ours(given, weighted, "opensearch") == pytest.approx(means, rel=1e-9)
+    total = sum(weighted[name] for name in score_lists)
+    means = {id_: score / total for id_, score in theirs(score_lists, weighted, lifted).items()}
+    assert ours(score_lists, weighted, "opensearch") == pytest.approx(means, rel=1e-9)
 
 
 @pytest.mark.parametrize("example", json.loads(Path(__file__).with_name("ranx.json").read_text()))
 @pytest.mark.parametrize("method", ["comb-sum", "comb-mnz", "paper"])
 def test_ranx_gives_the_same_scores(method: str, example: Mapping[str, Any]) -> None:
-    found = ours(example["lists"], dict.fromkeys(example["lists"], 1.0), method)
-    assert found == pytest.approx(example["scores"][method], rel=1e-9)
+    scores = ours(example["lists"], dict.fromkeys(example["lists"], 1.0), method)
+    assert scores == pytest.approx(example["scores"][method], rel=1e-9)
 
 
 def test_late_fusion_counts_branches_and_divides_by_the_weights_of_what_found_the_document() -> None:
@@ -127,8 +129,8 @@ def test_late_fusion_counts_branches_and_divides_by_the_weights_of_what_found_th
 def test_late_fusion_gives_the_scores_of_its_two_known_examples(
     meaning: float, words: float, expected: float
 ) -> None:
-    given = scored("vector", {"x": meaning}, weight=0.4), scored("bm25", {"x": words}, weight=0.4)
-    (one,) = fuse_rankings(given, BUILT_IN.method("late-fusion"), 60)
+    rankings = scored("vector", {"x": meaning}, weight=0.4), scored("bm25", {"x": words}, weight=0.4)
+    (one,) = fuse_rankings(rankings, BUILT_IN.method("late-fusion"), 60)
     assert one.score == pytest.approx(expected, abs=5e-4)
 
 
@@ -156,8 +158,8 @@ def test_tm2c2_measures_from_the_lowest_possible_score() -> None:
 def test_bounded_scores_do_not_depend_on_the_list() -> None:
     def values(*scores: float, half: float | None) -> list[float]:
         ranking = scored("bm25", {f"d{place}": score for place, score in enumerate(scores)}, half=half)
-        [row] = BUILT_IN.method("bounded").worths([ranking], 60)
-        return [worth.normalised for worth in row]
+        [row] = BUILT_IN.method("bounded").contributions([ranking], 60)
+        return [contribution.normalised for contribution in row]
 
     assert values(60.0, 20.0, 5.0, half=20.0) == pytest.approx([0.75, 0.5, 0.2])
     assert values(20.0, half=20.0) == [0.5]
@@ -167,7 +169,7 @@ def test_bounded_scores_do_not_depend_on_the_list() -> None:
 
 
 @pytest.mark.parametrize(("method", "score"), [("late-fusion", 1.2 * 10 / 20), ("bounded", 10 / (10 + 30))])
-def test_a_plan_tells_the_kind_of_a_branch_and_its_half(method: str, score: float) -> None:
+def test_a_plan_has_the_kind_of_a_branch_and_its_half(method: str, score: float) -> None:
     words = branch("words", 1.0).model_copy(update={"kind": "bm25", "half": 30.0})
     fused = fuse_question(
         plan([words], method=method), branch_results(words=[hit("a", score=10.0)]), 0, request()
@@ -186,7 +188,7 @@ def comb_mnz(rankings: Sequence[BranchRanking]) -> dict[str, float]:
 def test_comb_mnz_counts_the_last_hit_too_but_neither_silent_branches_nor_completed_scores() -> None:
     """Its normalised score is 0, and it was still found."""
     silent = scored("silent", {"a": 1.0, "b": 0.5}, weight=0.0)
-    completed = scored("hyde", {"b": 0.8, "a": 0.2}, found=1)
+    completed = scored("hyde", {"b": 0.8, "a": 0.2}, n_retrieved=1)
     scores = comb_mnz([BY_WORDS, BY_VECTORS, silent, completed])
     assert scores["a"] == pytest.approx(2 * (0.5 * 1.0 + 0.0 + 0.0))
     assert scores["b"] == pytest.approx(3 * (0.5 * 0.5 + 2.0 * 1.0 + 1.0))

@@ -16,7 +16,7 @@ from tests.unit.fusion.builders import branch, branch_results, fuse_question, hi
 
 
 @pytest.mark.parametrize(
-    ("scores", "jumps", "kept"),
+    ("scores", "jumps", "count"),
     [
         # These figures follow by hand from the formula that Weaviate documents.
         ([9.0, 8.8, 8.6, 2.0, 1.8, 1.6, 0.0], 1, 3),
@@ -34,15 +34,15 @@ from tests.unit.fusion.builders import branch, branch_results, fuse_question, hi
         ([], 1, 0),
     ],
 )
-def test_the_hits_before_the_nth_jump_stay(scores: list[float], jumps: int, kept: int) -> None:
-    assert hits_before_jump(scores, jumps) == kept
+def test_the_hits_before_the_nth_jump_stay(scores: list[float], jumps: int, count: int) -> None:
+    assert hits_before_jump(scores, jumps) == count
 
 
 @given(st.lists(st.floats(0, 1), max_size=30), st.integers(1, 5))
 def test_a_later_jump_keeps_more_and_the_best_hit_always_stays(scores: list[float], jumps: int) -> None:
     falling = sorted(scores, reverse=True)
-    kept = hits_before_jump(falling, jumps)
-    assert min(1, len(falling)) <= kept <= hits_before_jump(falling, jumps + 1) <= len(falling)
+    count = hits_before_jump(falling, jumps)
+    assert min(1, len(falling)) <= count <= hits_before_jump(falling, jumps + 1) <= len(falling)
 
 
 def fused(*scores: float) -> FusedQuestion:
@@ -50,7 +50,7 @@ def fused(*scores: float) -> FusedQuestion:
     return FusedQuestion(tuple(hits), removed={"group_by": 1})
 
 
-def test_pages_of_one_cut_have_no_hit_twice_and_the_count_is_that_of_the_hits_looked_at() -> None:
+def test_pages_of_one_cut_have_no_hit_twice_and_the_count_is_that_of_the_hits_considered() -> None:
     def page(**options: Any) -> FusedQuestion:
         return page_of(fused(9, 8.8, 8.6, 2, 1.8, 1.6, 0), make_request("q", **options), plan())
 
@@ -86,7 +86,7 @@ COSINES = st.integers(-100, 100).map(lambda value: value / 100)
 
 
 @given(st.data(), st.floats(0, 1))
-def test_each_hit_has_the_highest_marginal_relevance_of_those_that_are_left(
+def test_each_hit_has_the_highest_marginal_relevance_of_those_that_remain(
     data: st.DataObject, diversity: float
 ) -> None:
     count = data.draw(st.integers(1, 7))
@@ -112,31 +112,33 @@ SIX = [
 ]
 
 
-def of_six(group_by: Any, hits: Any = SIX, **options: Any) -> FusedQuestion:
+def fused_six(group_by: Any, hits: Any = SIX, **options: Any) -> FusedQuestion:
     return fuse_question(ONE, branch_results(bm25=hits), 0, request(group_by=group_by, **options))
 
 
-@pytest.mark.parametrize(("size", "left", "removed"), [(1, "acef", 2), (2, "abcef", 1), (3, "abcdef", 0)])
+@pytest.mark.parametrize(
+    ("size", "remaining", "removed"), [(1, "acef", 2), (2, "abcef", 1), (3, "abcdef", 0)]
+)
 def test_each_group_keeps_its_best_hits_and_hits_without_a_group_stay(
-    size: int, left: str, removed: int
+    size: int, remaining: str, removed: int
 ) -> None:
     grouping = Grouping(field="source_type", size=size)
-    one = grouped(of_six(grouping, top_k=2), grouping, {})
-    assert (ids(one), one.removed, one.warnings) == (list(left), {"group_by": removed}, ())
+    one = grouped(fused_six(grouping, top_k=2), grouping, {})
+    assert (ids(one), one.removed, one.warnings) == (list(remaining), {"group_by": removed}, ())
     # The page is filled from the other groups.
-    assert ids(page_of(one, request(group_by=grouping, top_k=2, offset=1), ONE)) == list(left[1:3])
+    assert ids(page_of(one, request(group_by=grouping, top_k=2, offset=1), ONE)) == list(remaining[1:3])
 
 
 def test_passages_are_grouped_by_their_document() -> None:
-    passages = of_six("document", [hit("a"), hit("a", 1), hit("b"), hit("a", 2)], fuse_by="passage")
-    left = grouped(passages, Grouping(field="document", size=2), {}).hits
-    assert [one.passage_id for one in left] == ["a#0", "a#1", "b#0"]
+    passages = fused_six("document", [hit("a"), hit("a", 1), hit("b"), hit("a", 2)], fuse_by="passage")
+    hits = grouped(passages, Grouping(field="document", size=2), {}).hits
+    assert [one.passage_id for one in hits] == ["a#0", "a#1", "b#0"]
 
 
 @pytest.mark.parametrize("value", ["acme", 7, True, ["acme", "zenith"], {"name": "acme"}])
 def test_any_value_of_the_metadata_makes_a_group(value: Any) -> None:
     known = {**texts("a", "b", customer=value), **texts("c", customer=None), **texts("d", customer="other")}
-    assert ids(grouped(of_six("customer"), Grouping(field="customer"), known)) == [
+    assert ids(grouped(fused_six("customer"), Grouping(field="customer"), known)) == [
         "a",
         "c",
         "d",
@@ -146,5 +148,5 @@ def test_any_value_of_the_metadata_makes_a_group(value: Any) -> None:
 
 
 def test_a_field_that_no_hit_has_is_named() -> None:
-    one = grouped(of_six("costumer"), Grouping(field="costumer"), {})
+    one = grouped(fused_six("costumer"), Grouping(field="costumer"), {})
     assert (len(one.hits), one.warnings) == (6, ("group_by: no hit has the field 'costumer'",))

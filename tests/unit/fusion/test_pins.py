@@ -13,24 +13,27 @@ from models.branch_result import BranchResult
 from models.plan import Plan, QuestionRules, RerankPlan
 from tests.unit.fusion.builders import branch, branch_results, fuse_question, hit, plan, request
 
-FOUND = branch_results(
+RESULTS = branch_results(
     bm25=[hit(name, score=9.0 - place) for place, name in enumerate("abcdef")],
     vector=[hit(name, score=0.9 - place / 10) for place, name in enumerate("bacdgh")],
 )
 AWAY = PinLookup("elsewhere", {"away": hit("away")})
 
 
-def ruled(looked: PinLookup = NO_PIN_LOOKUP, plan_: dict[str, Any] | None = None, **rules: Any) -> Plan:
-    told = {kind: dict.fromkeys(documents, "rule") for kind, documents in rules.items()}
+def ruled(plan_: dict[str, Any] | None = None, **rules: Any) -> Plan:
+    rules_by_kind = {kind: dict.fromkeys(documents, "rule") for kind, documents in rules.items()}
     spare = len(rules.get("blocked", ()))
     branches = (branch("bm25", depth=6 + spare), branch("vector", depth=6 + spare))
-    return plan(branches, rules={0: QuestionRules(**told)}, spare=spare, **(plan_ or {}))
+    return plan(branches, rules={0: QuestionRules(**rules_by_kind)}, spare=spare, **(plan_ or {}))
 
 
 def fused(
-    planned: Plan, looked: PinLookup = NO_PIN_LOOKUP, found: dict[str, BranchResult] = FOUND, **asked: Any
+    planned: Plan,
+    pin_lookup: PinLookup = NO_PIN_LOOKUP,
+    results: dict[str, BranchResult] = RESULTS,
+    **options: Any,
 ) -> FusedQuestion:
-    return fuse_question(planned, found, 0, request(**{"top_k": 20, **asked}), pin_lookup=looked)
+    return fuse_question(planned, results, 0, request(**{"top_k": 20, **options}), pin_lookup=pin_lookup)
 
 
 def ids(one: FusedQuestion) -> str:
@@ -72,10 +75,10 @@ def test_an_excluded_document_is_not_pinned_and_a_pinned_one_stands_above_thresh
 
 
 def test_a_copy_of_a_pinned_document_is_folded_into_it() -> None:
-    found = branch_results(
+    results = branch_results(
         bm25=[hit("best", content_hash="same"), hit("pinned", content_hash="same"), hit("x")]
     )
-    one = fused(ruled(pinned=["pinned"]), found=found)
+    one = fused(ruled(pinned=["pinned"]), results=results)
     assert ids(one) == "pinned x"
     assert [copy.document_id for copy in one.hits[0].folded] == ["best"]
 
@@ -83,15 +86,15 @@ def test_a_copy_of_a_pinned_document_is_folded_into_it() -> None:
 def test_pins_stay_first_after_reranking_grouping_and_a_cut() -> None:
     rerank = RerankPlan(name="r", depth=4, coarse=6, budget_ms=100, weight=0.9)
     planned = ruled(pinned=["away", "d"], plan_={"rerank": rerank})
-    asked = request(top_k=4, thresholds={"min_rerank_score": 0.5})
-    one = fuse_question(planned, FOUND, 0, asked, pin_lookup=AWAY)
+    search = request(top_k=4, thresholds={"min_rerank_score": 0.5})
+    one = fuse_question(planned, RESULTS, 0, search, pin_lookup=AWAY)
     logits = {"away#0": -5.0, "d#0": -5.0, "a#0": -1.0, "b#0": 3.0}
-    page = rerank_question(one, rerank, Reached(set(logits), logits), asked, planned)
+    page = rerank_question(one, rerank, Reached(set(logits), logits), search, planned)
     assert ids(page) == "away d b"
     assert all(hit.rerank for hit in page.hits)
 
     size_one = request(group_by="source_type", autocut=1, top_k=9)
-    whole = fuse_question(planned, FOUND, 0, size_one, pin_lookup=AWAY)
+    whole = fuse_question(planned, RESULTS, 0, size_one, pin_lookup=AWAY)
     assert size_one.group_by is not None
     assert ids(grouped(whole, size_one.group_by, {})).startswith("away d ")
     assert ids(page_of(whole, size_one, planned)).startswith("away d ")

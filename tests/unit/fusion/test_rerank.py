@@ -25,16 +25,16 @@ def pages(
     *,
     chosen: int = 10,
     rerank: Mapping[str, Any] | None = None,
-    **asked: Any,
+    **options: Any,
 ) -> FusedQuestion:
     """Ten documents by BM25, d0 the first, after reranking; `logits` is by document."""
     by_rerank = RERANK.model_copy(update=rerank)
     planned = plan(ONE, rerank=by_rerank)
-    wanted = request(**{"top_k": 10, **asked})
-    fused = fuse_question(planned, branch_results(bm25=TEN), 0, wanted)
+    search = request(**{"top_k": 10, **options})
+    fused = fuse_question(planned, branch_results(bm25=TEN), 0, search)
     by_passage = None if logits is None else {f"{name}#0": logit for name, logit in logits.items()}
-    of_them = Reached({f"d{place}#0" for place in range(chosen)}, by_passage)
-    return rerank_question(fused, by_rerank, of_them, wanted, planned)
+    reached = Reached({f"d{place}#0" for place in range(chosen)}, by_passage)
+    return rerank_question(fused, by_rerank, reached, search, planned)
 
 
 def test_a_reranked_score_is_three_tenths_of_the_fused_and_seven_of_the_reranked() -> None:
@@ -49,9 +49,9 @@ def test_a_reranked_score_is_three_tenths_of_the_fused_and_seven_of_the_reranked
 
 
 def test_hits_without_a_rerank_score_stay_below_in_the_fused_order_with_a_reason() -> None:
-    found = pages({"d0": -9.0, "d4": 2.0}, chosen=6)
-    assert ids(found) == ["d4", "d0", "d1", "d2", "d3", "d5", "d6", "d7", "d8", "d9"]
-    stages = {one.document_id: one.rerank.stage for one in found.hits if one.rerank}
+    page = pages({"d0": -9.0, "d4": 2.0}, chosen=6)
+    assert ids(page) == ["d4", "d0", "d1", "d2", "d3", "d5", "d6", "d7", "d8", "d9"]
+    stages = {one.document_id: one.rerank.stage for one in page.hits if one.rerank}
     assert stages == {
         **dict.fromkeys(("d4", "d0"), "reranked"),
         **dict.fromkeys(("d1", "d2", "d3", "d5"), "coarse_fallback"),
@@ -78,11 +78,11 @@ def test_a_score_does_not_depend_on_how_many_hits_were_reranked() -> None:
 def test_the_score_never_rises_with_the_rank_and_no_hit_is_lost(
     logits: dict[str, float], chosen: int, weight: float, coarse: int
 ) -> None:
-    found = pages(logits, chosen=chosen, rerank={"weight": weight, "coarse": coarse})
-    scores = [one.score for one in found.hits]
+    page = pages(logits, chosen=chosen, rerank={"weight": weight, "coarse": coarse})
+    scores = [one.score for one in page.hits]
     assert scores == sorted(scores, reverse=True)
-    assert sorted(ids(found)) == [f"d{place}" for place in range(10)]
-    reached = [one.document_id in logits for one in found.hits]
+    assert sorted(ids(page)) == [f"d{place}" for place in range(10)]
+    reached = [one.document_id in logits for one in page.hits]
     assert reached == sorted(reached, reverse=True)
 
 
@@ -113,8 +113,8 @@ def test_the_best_hit_of_every_question_is_reranked_before_any_second_hit() -> N
     planned = plan(ONE, rerank=RERANK, searched=(0, 2))
     first = fuse_question(planned, branch_results(bm25=[hit("a"), hit("b")]), 0, request())
     second = fuse_question(planned, branch_results(bm25=[hit("c")]), 0, request())
-    found = candidates({0: first, 2: second}, depth=2)
-    assert [(index, one.document_id) for index, one in found] == [(0, "a"), (2, "c"), (0, "b")]
+    ordered = candidates({0: first, 2: second}, depth=2)
+    assert [(index, one.document_id) for index, one in ordered] == [(0, "a"), (2, "c"), (0, "b")]
     assert len(candidates({0: first, 2: second}, depth=1)) == 2
 
 

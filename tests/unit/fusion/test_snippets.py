@@ -24,16 +24,16 @@ def snippet(text: str, question: str, max_chars: int = 120) -> Snippet:
     return best_snippet([text], QuestionTerms(question), max_chars)[1]
 
 
-def highlighted(found: Snippet) -> list[str]:
-    return [found.text[start:end] for start, end in found.highlights]
+def highlighted(part: Snippet) -> list[str]:
+    return [part.text[start:end] for start, end in part.highlights]
 
 
-def test_the_snippet_is_cut_where_the_terms_of_the_question_are_and_uses_its_room() -> None:
-    shown = snippet(TEXT, "How long are notice periods for leases?")
-    assert LEASE.strip() in shown.text
-    assert highlighted(shown) == ["notice", "period", "lease"]
-    assert shown.text.startswith(ELLIPSIS)
-    assert shown.text.endswith(ELLIPSIS)
+def test_the_snippet_is_cut_where_the_terms_of_the_question_are_and_uses_its_length() -> None:
+    part = snippet(TEXT, "How long are notice periods for leases?")
+    assert LEASE.strip() in part.text
+    assert highlighted(part) == ["notice", "period", "lease"]
+    assert part.text.startswith(ELLIPSIS)
+    assert part.text.endswith(ELLIPSIS)
     wide = snippet(TEXT, "notice period of a lease", 240).text
     assert LEASE.strip() in wide
     assert len(wide) > 200
@@ -43,7 +43,7 @@ SYSTEM = "The system works. " * 20
 
 
 @pytest.mark.parametrize(
-    ("text", "question", "shown"),
+    ("text", "question", "window"),
     [
         ("Notice. " * 30 + FILLER + "A notice and its period. " + FILLER, "notice period", "its period."),
         (SYSTEM + "The watchdog barks. " + SYSTEM, "system watchdog", "watchdog"),
@@ -51,8 +51,8 @@ SYSTEM = "The system works. " * 20
     ],
     ids=["more terms in one place", "the rare word", "not the terms outside the window"],
 )
-def test_the_window_whose_terms_weigh_most_is_shown(text: str, question: str, shown: str) -> None:
-    assert shown in snippet(text, question, 80).text
+def test_the_window_whose_terms_weigh_most_is_shown(text: str, question: str, window: str) -> None:
+    assert window in snippet(text, question, 80).text
 
 
 def test_a_short_text_stays_whole() -> None:
@@ -60,10 +60,10 @@ def test_a_short_text_stays_whole() -> None:
 
 
 def test_a_snippet_without_a_match_is_the_beginning_of_the_text() -> None:
-    found = snippet(TEXT, "quantum chromodynamics")
-    assert found.text.startswith("Nothing of interest")
-    assert found.text.endswith(ELLIPSIS)
-    assert found.highlights == ()
+    part = snippet(TEXT, "quantum chromodynamics")
+    assert part.text.startswith("Nothing of interest")
+    assert part.text.endswith(ELLIPSIS)
+    assert part.highlights == ()
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_a_hindi_word_is_not_cut_at_its_vowel_signs() -> None:
 )
 def test_a_character_is_never_cut(character: str) -> None:
     for max_chars in range(40, 60):
-        shown = snippet(character * 200, "x", max_chars).text.strip(ELLIPSIS)
-        assert shown == character * (len(shown) // len(character)) != ""
+        text = snippet(character * 200, "x", max_chars).text.strip(ELLIPSIS)
+        assert text == character * (len(text) // len(character)) != ""
         around = character * 30
         assert len(snippet(f"{around} notice {around}", "notice", max_chars).text) <= max_chars
 
@@ -132,30 +132,30 @@ TABLE = "".join(
 
 @pytest.mark.parametrize("max_chars", [60, 90, 120, 240])
 def test_a_row_of_a_table_is_shown_whole_or_not(max_chars: int) -> None:
-    shown = snippet("The prices of our shop.\n\n" + TABLE, "Which item is sold out?", max_chars).text
-    assert "item 31 | costs 217 euro | sold out" in shown
+    text = snippet("The prices of our shop.\n\n" + TABLE, "Which item is sold out?", max_chars).text
+    assert "item 31 | costs 217 euro | sold out" in text
     rows = [row.strip("| ") for row in TABLE.splitlines()]
-    assert set(shown.strip(ELLIPSIS).split(" · ")) <= {*rows}
+    assert set(text.strip(ELLIPSIS).split(" · ")) <= {*rows}
 
 
 def test_a_markdown_table_is_shown_without_outer_bars_and_the_line_below_its_header() -> None:
     text = "Our teas:\n\n| Sort | Minutes |\n|:---|---:|\n| Green tea | 2 |\n| Black | 4 |\n\n    ls | wc |\n    |x| x - 1"
-    found = snippet(text, "black")
-    assert found.text == "Our teas: Sort | Minutes · Green tea | 2 · Black | 4 ls | wc | |x| x - 1"
-    assert highlighted(found) == ["Black"]
+    part = snippet(text, "black")
+    assert part.text == "Our teas: Sort | Minutes · Green tea | 2 · Black | 4 ls | wc | |x| x - 1"
+    assert highlighted(part) == ["Black"]
 
 
 def test_a_row_longer_than_the_snippet_is_cut_between_its_cells() -> None:
     cells = [f"cell number {n} of many" for n in range(40)]
-    shown = snippet("| " + " | ".join(cells) + " |", "cell 20", 120).text.strip(ELLIPSIS + "| ")
-    assert set(shown.split(" | ")) <= set(cells)
+    text = snippet("| " + " | ".join(cells) + " |", "cell 20", 120).text.strip(ELLIPSIS + "| ")
+    assert set(text.split(" | ")) <= set(cells)
 
 
 @pytest.mark.parametrize("max_chars", [40, 50, 60, 80, 120, 440])
 def test_a_short_snippet_of_a_long_sentence_shows_the_word_that_matches(max_chars: int) -> None:
     around = "nothing of interest stands in this part and nobody reads it " * 9
-    found = snippet(f"{around} the notice period ends {around}", "notice", max_chars)
-    assert highlighted(found) == ["notice"]
+    part = snippet(f"{around} the notice period ends {around}", "notice", max_chars)
+    assert highlighted(part) == ["notice"]
 
 
 def test_the_text_whose_sentences_match_most_is_chosen_and_the_first_one_if_none_is_clearly_better() -> None:
@@ -173,14 +173,14 @@ def test_the_text_whose_sentences_match_most_is_chosen_and_the_first_one_if_none
     ids=repr,
 )
 def test_a_megabyte_of_anything_gives_a_short_snippet(part: str) -> None:
-    shown = snippet(part * (1_000_000 // len(part)) + "\nnotice", "notice 通知期 aaaaaa aeiouaeiou é", 240)
-    assert len(shown.text) <= 240
+    cut = snippet(part * (1_000_000 // len(part)) + "\nnotice", "notice 通知期 aaaaaa aeiouaeiou é", 240)
+    assert len(cut.text) <= 240
 
 
 def test_a_snippet_of_a_text_over_the_limit_ends_with_an_ellipsis() -> None:
-    shown = snippet("word " * (MAX_TEXT_CHARS // 5) + "notice", "notice")
-    assert shown.highlights == ()
-    assert shown.text.endswith(ELLIPSIS)
+    cut = snippet("word " * (MAX_TEXT_CHARS // 5) + "notice", "notice")
+    assert cut.highlights == ()
+    assert cut.text.endswith(ELLIPSIS)
 
 
 alphabet = st.sampled_from(
@@ -195,14 +195,14 @@ anything = st.lists(alphabet, max_size=200).map("".join)
 @example(".be", "period .be", 40)
 def test_highlights_are_words_of_the_snippet_in_order(text: str, question: str, max_chars: int) -> None:
     terms = QuestionTerms(question)
-    _, found = best_snippet([text], terms, max_chars)
-    assert len(found.text) <= max_chars
-    assert not re.search(r"\s\s|^\s|\s$", found.text)
-    ends = [bound for span in found.highlights for bound in span]
+    _, part = best_snippet([text], terms, max_chars)
+    assert len(part.text) <= max_chars
+    assert not re.search(r"\s\s|^\s|\s$", part.text)
+    ends = [bound for span in part.highlights for bound in span]
     assert ends == sorted(ends)
-    for start, end in found.highlights:
-        assert start < end <= len(found.text)
-        highlight, _ = readable(found.text[start:end])
+    for start, end in part.highlights:
+        assert start < end <= len(part.text)
+        highlight, _ = readable(part.text[start:end])
         # `.be` is an identifier of the question, of which `be` is no term.
         assert any(terms.term_of(stem) for stem, _, _ in tokens(highlight)) or (
             wholes(highlight) & wholes(readable(question)[0])
@@ -269,7 +269,7 @@ def test_a_field_has_a_limited_number_of_matches() -> None:
 
 @given(st.text(max_size=30), st.text(max_size=60))
 def test_matches_ascend_and_lie_inside_their_field(question: str, text: str) -> None:
-    found = matches_of(PassageText("a#0", "a", "", "", text, {}), QuestionTerms(question))
-    ends = [at for one in found for at in (one["start"], one["end"])]
+    matches = matches_of(PassageText("a#0", "a", "", "", text, {}), QuestionTerms(question))
+    ends = [at for one in matches for at in (one["start"], one["end"])]
     assert ends == sorted(ends)
-    assert all(0 <= one["start"] < one["end"] <= len(text) for one in found)
+    assert all(0 <= one["start"] < one["end"] <= len(text) for one in matches)

@@ -13,7 +13,7 @@ GOOD = Hit("a#0", "a", 1.0, "wiki", "2026-01-01", "hash", None)
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "complaint"),
     [
         ({"document_id": 5}, "hit 1: its ids are 'a#0' and 5, which are not both text"),
         ({"passage_id": None}, "hit 1: its ids are None and 'a', which are not both text"),
@@ -24,8 +24,8 @@ GOOD = Hit("a#0", "a", 1.0, "wiki", "2026-01-01", "hash", None)
         ({"near_duplicate_group": 5}, "hit 1: near_duplicate_group is 5, which is neither text nor None"),
     ],
 )
-def test_a_field_of_another_type_is_named(changed: dict[str, Any], said: str) -> None:
-    assert Ranking((GOOD, GOOD._replace(**changed))).complaint() == said
+def test_a_field_of_another_type_is_named(changed: dict[str, Any], complaint: str) -> None:
+    assert Ranking((GOOD, GOOD._replace(**changed))).complaint() == complaint
 
 
 def test_the_fields_of_the_ranking_are_checked_too() -> None:

@@ -17,13 +17,13 @@ def ended(status: str = "complete", by: str = "fusion", took_ms: int = 40, **cha
     plan = {"searched": [0], "branches": [{"name": "bm25"}, {"name": "vector"}], "cacheable": True}
     stages = [{"stage": "search.bm25", "ms": 12.5, "start_ms": 4}]
     answer = {"status": status, "stages": stages, "degraded": [], **changes.pop("answer", {})}
-    given = {
+    fields = {
         "plan": plan,
         "branch_results": {"bm25": OK},
         "request": {"questions": [{"text": "?"}]},
         **changes,
     }
-    return Ended("r", 1_000, 1_000 + took_ms, by, answer=answer, **given)
+    return Ended("r", 1_000, 1_000 + took_ms, by, answer=answer, **fields)
 
 
 def counted(one: Ended) -> dict[str, int]:
@@ -59,8 +59,8 @@ def test_a_bound_belongs_to_its_bucket_and_the_last_bucket_has_none(took_ms: int
     ],
 )
 def test_each_question_is_counted_by_where_its_answer_came_from(changes: dict[str, Any], label: str) -> None:
-    found = {name: count for name, count in counted(ended(**changes)).items() if "questions" in name}
-    assert found == {f"chorale_questions|{label}": 1}
+    counts = {name: count for name, count in counted(ended(**changes)).items() if "questions" in name}
+    assert counts == {f"chorale_questions|{label}": 1}
 
 
 def test_no_text_of_a_caller_becomes_a_label() -> None:

@@ -51,20 +51,20 @@ def spans(one: Ended, *, with_texts: bool = False) -> dict[str, Any]:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     RequestSpans(provider, with_texts=with_texts).ended([one])
-    found = exporter.get_finished_spans()
-    assert len({span.name for span in found}) == len(found)
-    return {span.name: span for span in found}
+    finished = exporter.get_finished_spans()
+    assert len({span.name for span in finished}) == len(finished)
+    return {span.name: span for span in finished}
 
 
 def test_every_span_belongs_to_the_caller_s_trace_and_the_fusion_is_linked_to_every_branch() -> None:
-    found = spans(ended())
-    assert {span.context.trace_id for span in found.values()} == {TRACE}
-    request, fusion = found["retrieval docs"], found["fuse"]
-    branches = [found["search chorale.bm25"], found["search chorale.vector"]]
+    by_name = spans(ended())
+    assert {span.context.trace_id for span in by_name.values()} == {TRACE}
+    request, fusion = by_name["retrieval docs"], by_name["fuse"]
+    branches = [by_name["search chorale.bm25"], by_name["search chorale.vector"]]
     assert request.parent.span_id == CALLER
     assert {span.parent.span_id for span in (fusion, *branches)} == {request.context.span_id}
     assert [link.context.span_id for link in fusion.links] == [span.context.span_id for span in branches]
-    assert found["fuse.rerank"].parent.span_id == fusion.context.span_id
+    assert by_name["fuse.rerank"].parent.span_id == fusion.context.span_id
     assert spans(ended(traceparent=None))["retrieval docs"].parent is None, "it begins a trace"
     assert spans(ended(traceparent=f"{TRACEPARENT[:-1]}0")) == {}, "the caller does not sample"
 
@@ -84,16 +84,16 @@ def test_the_spans_have_the_times_of_the_ledger() -> None:
 
 
 def test_the_attributes_are_those_of_the_semantic_conventions() -> None:
-    found = spans(ended())
-    assert found["retrieval docs"].status.is_unset, "a degraded answer is an answer"
-    assert not found["search chorale.vector"].status.is_ok
-    request, branch = (found[name].attributes for name in ("retrieval docs", "search chorale.vector"))
-    asked = {
+    by_name = spans(ended())
+    assert by_name["retrieval docs"].status.is_unset, "a degraded answer is an answer"
+    assert not by_name["search chorale.vector"].status.is_ok
+    request, branch = (by_name[name].attributes for name in ("retrieval docs", "search chorale.vector"))
+    expected = {
         "gen_ai.operation.name": "retrieval",
         "gen_ai.data_source.id": "docs",
         "gen_ai.retrieval.top_k": 7,
     }
-    assert asked.items() <= dict(request).items()
+    assert expected.items() <= dict(request).items()
     assert request["chorale.degraded"] == ("search.vector timeout",)
     assert branch["messaging.operation.type"] == "process"
     assert branch["messaging.destination.name"] == "chorale.vector"
@@ -103,7 +103,7 @@ def test_the_attributes_are_those_of_the_semantic_conventions() -> None:
     assert "fuse" not in failed, "nothing was fused"
 
 
-def test_the_texts_of_questions_are_shown_only_if_the_installation_wants_it() -> None:
+def test_spans_have_the_texts_of_questions_only_if_the_installation_wants_it() -> None:
     assert "Ada" not in str([dict(span.attributes) for span in spans(ended()).values()])
     request = spans(ended(), with_texts=True)["retrieval docs"]
     assert request.attributes["gen_ai.retrieval.query.text"] == "Who is Ada?"

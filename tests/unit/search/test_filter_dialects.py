@@ -12,7 +12,7 @@ from chorale_client import Request
 
 from models.declarations.sources import FilterDialect, QdrantIndex
 from search.engines.http.filter_dialects import DIALECTS, Translated
-from search.filter_meanings import meant_filters
+from search.filter_meanings import expanded_filters
 from search.filters import compile_filters
 from tests.contracts.store_filters import FIELDS, SCALARS, drawn_condition
 from tests.support.servers.pinecone_server import meets
@@ -116,7 +116,7 @@ CASES: dict[str, tuple[Any, Any, Any, Any]] = {
 def test_a_condition_is_sent_in_the_form_of_the_dialect(
     condition: Any, pinecone: Any, elasticsearch: Any, qdrant: Any
 ) -> None:
-    filters = meant_filters(Request(questions=("?",), filters={"ours": condition}))
+    filters = expanded_filters(Request(questions=("?",), filters={"ours": condition}))
     sent = {name: DIALECTS[name](filters, {"ours": "f"}, {}) for name in DIALECTS}
     unsent = {name for name, (_, fields) in sent.items() if fields == {"ours"}}
     expected = {"pinecone": pinecone, "elasticsearch": elasticsearch, "qdrant": qdrant}
@@ -175,7 +175,7 @@ def in_pinecone(documents: list[dict[str, Any]], _: Path) -> Found:
 def in_qdrant(documents: list[dict[str, Any]], folder: Path) -> Found:
     """With Qdrant's own engine in process."""
     points = [(id_, {"dense": [1.0]}, fields) for id_, fields in enumerate(documents)]
-    return Collection(folder / "drawn", points).found
+    return Collection(folder / "drawn", points).matching_ids
 
 
 @pytest.mark.parametrize(("dialect", "made"), [("pinecone", in_pinecone), ("qdrant", in_qdrant)])

@@ -8,7 +8,7 @@ import pytest
 from chorale_client import make_request
 
 from records.keys.grant import Grant
-from search.filter_meanings import meanings, meant_filters, requested_filters, type_warnings
+from search.filter_meanings import expanded_filters, meanings, requested_filters, type_warnings
 from search.filters import compile_filters, filter_fields
 
 BY_MEANING: dict[str, dict[str, Any]] = {
@@ -73,7 +73,7 @@ def found(filters: dict[str, Any]) -> str:
 def test_a_callers_value_is_compared_by_its_meaning_and_an_empty_list_is_no_condition(
     asked: dict[str, Any], expected: str
 ) -> None:
-    assert found(meant_filters(make_request("pear", filters=asked))) == expected
+    assert found(expanded_filters(make_request("pear", filters=asked))) == expected
 
 
 @pytest.mark.parametrize(("forced", "asked", "expected"), FORCED)
@@ -82,7 +82,7 @@ def test_what_a_key_forces_is_compared_exactly(
 ) -> None:
     grant = Grant("k", "acme", None, frozenset({"search:run"}), filters=forced)
     request = grant.applied(make_request("pear", request_id="t.acme.1", filters=asked))
-    assert found(meant_filters(request)) == expected
+    assert found(expanded_filters(request)) == expected
 
 
 @pytest.mark.parametrize(
@@ -107,14 +107,14 @@ def test_a_value_has_the_meanings_of_other_types(value: Any, expected: list[Any]
 def test_only_what_a_caller_asks_is_compared_by_meaning_and_what_is_empty_is_left_out() -> None:
     filters = {"year": {"all": [["7"], "8"]}, "domain": {"all": [[]]}, "open": {"all": [{"not": []}, []]}}
     of_a_key = make_request("x", request_id="t.acme.1", filters=filters)
-    assert meant_filters(of_a_key) == {
+    assert expanded_filters(of_a_key) == {
         "year": {"all": [["7"], ["8", 8]]},
         "domain": {"all": [[]]},
         "open": {"all": [{"not": []}]},
     }
     assert requested_filters(of_a_key) == {"year": "8"}
     of_nobody = make_request("x", filters=filters)
-    assert meant_filters(of_nobody) == {"year": {"all": [["7", 7], ["8", 8]]}}
+    assert expanded_filters(of_nobody) == {"year": {"all": [["7", 7], ["8", 8]]}}
     assert requested_filters(of_nobody) == {"year": {"all": [["7"], "8"]}}
 
 

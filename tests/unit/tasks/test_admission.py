@@ -20,26 +20,26 @@ EMPTY = QueueState(0)
 BOUNDS = Bounds(100, 1.0)
 
 
-def judged(*looks: dict[str, QueueState], bounds: Bounds = BOUNDS, every_s: float = 0.25) -> Judgement:
-    """The last judgement of several looks; queues that a look does not name are empty."""
+def judged(*observations: dict[str, QueueState], bounds: Bounds = BOUNDS, every_s: float = 0.25) -> Judgement:
+    """The last judgement of several observations; queues that an observation does not name are empty."""
     judge = Judge(bounds, branch_queues=BRANCHES)
     queues = (*BRANCHES, "chorale.retrieve", "chorale.fusion")
-    found = [
-        judge.judge({queue: look.get(queue, EMPTY) for queue in queues}, 1_000 + number * every_s)
-        for number, look in enumerate(looks)
+    judgements = [
+        judge.judge({queue: observation.get(queue, EMPTY) for queue in queues}, 1_000 + number * every_s)
+        for number, observation in enumerate(observations)
     ]
-    return found[-1]
+    return judgements[-1]
 
 
 def moving(
     length: int, age_s: float | None = None, queue: str = "chorale.vector"
 ) -> list[dict[str, QueueState]]:
-    """Three looks at a served queue: each finds another oldest message."""
+    """Three observations of a served queue: each has another oldest message."""
     return [{queue: QueueState(length, age_s, oldest=f"message {number}")} for number in range(3)]
 
 
-def over(found: Judgement) -> dict[str, str]:
-    return {queue: load.over for queue, load in found.loads.items() if load.over}
+def over(judgement: Judgement) -> dict[str, str]:
+    return {queue: load.over for queue, load in judgement.loads.items() if load.over}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_queue_without_a_worker_or_with_one_that_has_hung_for_a_second_is_no_o
     assert over(judged(*moving(5_000, 30), *[stuck] * 5)) == {}
 
 
-def test_a_queue_is_over_its_bound_if_two_looks_in_a_row_exceed_it() -> None:
+def test_a_queue_is_over_its_bound_if_two_observations_in_a_row_exceed_it() -> None:
     first, second, third = moving(100)
     assert over(judged(first, second)) == {}
     assert over(judged(first, second, third)) == {"chorale.vector": "length"}
@@ -98,9 +98,11 @@ def test_new_requests_are_refused_if_every_branch_is_over_its_bound() -> None:
 
 
 def test_without_an_age_the_wait_is_computed_from_the_recent_throughput() -> None:
-    looks = [{"chorale.fusion": QueueState(length, oldest=str(length))} for length in (1_000, 900, 800)]
+    observations = [
+        {"chorale.fusion": QueueState(length, oldest=str(length))} for length in (1_000, 900, 800)
+    ]
     # 100 messages in 0.25 s are 400 a second: 800 take two seconds.
-    assert judged(*looks).retry_after_ms == 2_000
+    assert judged(*observations).retry_after_ms == 2_000
 
 
 def test_the_wait_is_bounded_and_has_a_default() -> None:

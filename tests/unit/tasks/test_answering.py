@@ -46,7 +46,7 @@ def test_a_line_of_another_version_fails_alone_and_does_not_end_the_worker(
 def answered(
     folder: Path,
     patch: pytest.MonkeyPatch,
-    of_plan: Plan,
+    request_plan: Plan,
     rankings: tuple[Ranking, ...],
     lines: list[Line],
     reranker: object = None,
@@ -55,18 +55,18 @@ def answered(
 
     def searched(_: Resources, request: Request) -> BranchAnswers:
         return BranchAnswers(
-            request, of_plan, {"bm25": BranchResult("bm25", "ok", rankings=rankings, generation=1)}
+            request, request_plan, {"bm25": BranchResult("bm25", "ok", rankings=rankings, generation=1)}
         )
 
     patch.setattr(answering, "_searched", searched)
     resources = Resources(Settings(home=folder), load_pipeline(), "redis://nowhere")
     resources._rerankers["tiny"] = cast("Any", reranker)
-    kept: dict[str, bytes] = {}
-    resources.answers = SimpleNamespace(put_many=lambda values, ttl_s: kept.update(values))
+    cached: dict[str, bytes] = {}
+    resources.answers = SimpleNamespace(put_many=lambda values, ttl_s: cached.update(values))
     places = list(range(len(lines)))
     segment = Segment("job", 0, 1, 1, 0, lines, [None] * len(lines), places, None, "default", 0)
     results, _ = answer_lines(resources, segment, segment.left)
-    return [results[place] for place in places], kept
+    return [results[place] for place in places], cached
 
 
 class Slow:
@@ -85,25 +85,27 @@ class Slow:
         return PairScores((3.0,) * chosen + (None,) * (len(pairs) - chosen), chosen=chosen)
 
 
-@pytest.mark.parametrize(("found", "status", "is_cached"), [(2, "complete", True), (4, "degraded", False)])
+@pytest.mark.parametrize(("n_hits", "status", "is_cached"), [(2, "complete", True), (4, "degraded", False)])
 def test_a_page_chosen_among_hits_that_the_reranker_had_no_time_for_is_not_cached(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: int, status: str, is_cached: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_hits: int, status: str, is_cached: bool
 ) -> None:
-    of_plan = plan((branch("bm25"),), rerank=RERANK, models={"reranker": "half"}, fusion_reserve_ms=560)
-    ids = [f"d{place}" for place in range(found)]
+    request_plan = plan((branch("bm25"),), rerank=RERANK, models={"reranker": "half"}, fusion_reserve_ms=560)
+    ids = [f"d{place}" for place in range(n_hits)]
     ranking = Ranking(tuple(hit(id_) for id_ in ids), texts=texts(*ids))
     fields = {"questions": [{"text": "tea"}], "thresholds": {"min_rerank_score": 0.5}}
 
-    results, kept = answered(tmp_path, monkeypatch, of_plan, (ranking,), [Line(1, "a", fields)], Slow(2))
+    results, cached = answered(
+        tmp_path, monkeypatch, request_plan, (ranking,), [Line(1, "a", fields)], Slow(2)
+    )
 
     assert (results[0]["status"], len(results[0]["hits"])) == (status, 2)
-    assert bool(kept) == is_cached
+    assert bool(cached) == is_cached
 
 
 def test_a_line_has_no_warnings_of_the_lines_that_were_answered_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_plan = plan((branch("bm25"),), searched=(0, 1), warnings=("the plan says",))
+    request_plan = plan((branch("bm25"),), searched=(0, 1), warnings=("the plan says",))
     with_shop = Ranking((hit("a"),), texts=texts("a", shop="north"))
     without = Ranking((hit("b"),), texts=texts("b"))
     lines = [
@@ -111,23 +113,23 @@ def test_a_line_has_no_warnings_of_the_lines_that_were_answered_with_it(
         for number, text in enumerate(("tea", "rice"), start=1)
     ]
 
-    results, kept = answered(tmp_path, monkeypatch, of_plan, (with_shop, without), lines)
+    results, cached = answered(tmp_path, monkeypatch, request_plan, (with_shop, without), lines)
 
     assert results[0]["warnings"] == ["the plan says"]
     assert results[1]["warnings"] == ["the plan says", "group_by: no hit has the field 'shop'"]
-    assert not kept  # the next who asks needs the warning too
+    assert not cached  # the next who asks needs the warning too
 
 
 def test_each_line_has_the_time_of_a_reranker_that_a_request_of_its_own_would_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """400 ms are enough for three pairs (some of it goes to the snippets), and 3 x 400 ms for eleven."""
-    of_plan = plan((branch("bm25"),), searched=(0, 1, 2), rerank=RERANK, fusion_reserve_ms=560)
+    request_plan = plan((branch("bm25"),), searched=(0, 1, 2), rerank=RERANK, fusion_reserve_ms=560)
     ids = ["d1", "d2", "d3"]
     ranking = Ranking(tuple(hit(id_) for id_ in ids), texts=texts(*ids))
     lines = [Line(at, str(at), {"questions": [{"text": f"tea {at}"}], "cache": "bypass"}) for at in (1, 2, 3)]
 
-    results, _ = answered(tmp_path, monkeypatch, of_plan, (ranking,) * 3, lines, Slow())
+    results, _ = answered(tmp_path, monkeypatch, request_plan, (ranking,) * 3, lines, Slow())
 
     for result in results:
         assert [hit["rerank"]["stage"] for hit in result["hits"]] == ["reranked"] * 3

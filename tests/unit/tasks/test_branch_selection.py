@@ -27,8 +27,8 @@ NOW_MS = 100_000
 class Known:
     """Given breakers; the first request that claims one gets it."""
 
-    def __init__(self, look: LoadSnapshot, *, is_away: bool = False) -> None:
-        self.known, self.is_away = look, is_away
+    def __init__(self, snapshot: LoadSnapshot, *, is_away: bool = False) -> None:
+        self.known, self.is_away = snapshot, is_away
         self.claimed: list[tuple[tuple[str, ...], bool]] = []
 
     @property
@@ -54,36 +54,36 @@ def known(*breakers: Breaker, **loads: Load) -> Known:
     return Known(LoadSnapshot(NOW_MS, {one.name: one for one in breakers}, by_queue))
 
 
-def asked(found: Known, **options: Any) -> tuple[dict[str, str], Plan, Request]:
+def selected(breakers: Known, **options: Any) -> tuple[dict[str, str], Plan, Request]:
     """The reasons by branch."""
     request = make_request("bread", **options)
     plan = plan_of(request)
-    left = select_branches(cast(Any, found), request, plan.branches)
-    branches = tuple(branch for branch in plan.branches if branch.name not in left.missing)
+    selection = select_branches(cast(Any, breakers), request, plan.branches)
+    branches = tuple(branch for branch in plan.branches if branch.name not in selection.missing)
     return (
-        {name: one.reason for name, one in left.missing.items()},
-        built(plan, CacheLookup(StageNote("cache")), branches, left.missing),
+        {name: one.reason for name, one in selection.missing.items()},
+        built(plan, CacheLookup(StageNote("cache")), branches, selection.missing),
         request,
     )
 
 
 def test_every_branch_is_asked_if_no_breaker_is_open_or_redis_is_away() -> None:
-    reasons, plan, _ = asked(known(bm25=Load(5, 100)))
+    reasons, plan, _ = selected(known(bm25=Load(5, 100)))
     assert (reasons, len(plan.branches)) == ({}, 3)
-    assert asked(Known(LoadSnapshot(0), is_away=True))[0] == {}
+    assert selected(Known(LoadSnapshot(0), is_away=True))[0] == {}
 
 
 def test_a_request_tries_early_if_the_store_of_all_its_branches_is_open() -> None:
-    found = known(opened("vector", half=True), opened("store:local"))
+    breakers = known(opened("vector", half=True), opened("store:local"))
     request = make_request("bread", branches=["vector", "bm25"])
-    left = select_branches(cast(Any, found), request, plan_of(request).branches)
+    selection = select_branches(cast(Any, breakers), request, plan_of(request).branches)
     # Both branches use this store: one request tries it before its time is over.
-    assert left.missing == {}
-    assert {early for _, early in found.claimed} == {True}
+    assert selection.missing == {}
+    assert {early for _, early in breakers.claimed} == {True}
 
 
 @pytest.mark.parametrize(
-    ("load", "timeout_s", "is_asked"),
+    ("load", "timeout_s", "is_searched"),
     [
         (Load(5_000, None, "length"), 2, False),
         (Load(5_000, 10, "length"), 60, False),
@@ -94,10 +94,10 @@ def test_a_request_tries_early_if_the_store_of_all_its_branches_is_open() -> Non
     ],
 )
 def test_an_overloaded_branch_is_left_out_unless_its_limit_is_long_enough(
-    load: Load, timeout_s: float, is_asked: bool
+    load: Load, timeout_s: float, is_searched: bool
 ) -> None:
-    reasons, _, _ = asked(known(vector=load), timeout_s=timeout_s)
-    assert reasons == ({} if is_asked else {"vector": "overload"})
+    reasons, _, _ = selected(known(vector=load), timeout_s=timeout_s)
+    assert reasons == ({} if is_searched else {"vector": "overload"})
 
 
 FULL = Load(5_000, None, "length")
@@ -115,9 +115,9 @@ FULL = Load(5_000, None, "length")
 def test_an_accepted_request_asks_an_overloaded_branch_that_it_would_fail_without(
     loads: dict[str, Load], options: dict[str, Any]
 ) -> None:
-    assert asked(known(**loads), **options)[0] == {}
+    assert selected(known(**loads), **options)[0] == {}
     # Also if the breakers of all others are open.
-    reasons, _, _ = asked(known(opened("vector"), opened("hyde"), bm25=FULL))
+    reasons, _, _ = selected(known(opened("vector"), opened("hyde"), bm25=FULL))
     assert reasons == {"vector": "breaker_open", "hyde": "breaker_open"}
 
 

@@ -16,7 +16,7 @@ from tasks.request.composing.contexts import make_contexts
 from tasks.request.composing.ending import Ending
 from tests.unit.fusion.builders import branch_results, fuse_question, hit, plan, request, texts
 
-GIVEN = branch_results(bm25=[hit("a"), hit("b", 3)], vector=[hit("a"), hit("b", 4)])
+RESULTS = branch_results(bm25=[hit("a"), hit("b", 3)], vector=[hit("a"), hit("b", 4)])
 TEXTS = {**texts("a"), **{f"b#{n}": PassageText(f"b#{n}", "b", "B", "", f"Part {n}.", {}) for n in range(40)}}
 
 
@@ -31,16 +31,16 @@ def contexts(
     def texts_of(_: str, ids: Sequence[str], *, timeout_s: float) -> dict[str, PassageText]:
         return {id_: TEXTS[id_] for id_ in ids if id_ in TEXTS}
 
-    asked = request(context_tokens=limit, context_around=around, include=("ids",))
+    query = request(context_tokens=limit, context_around=around, include=("ids",))
     planned = plan()
     resources: Any = SimpleNamespace(
         count_tokens=count,
         store=lambda name: SimpleNamespace(texts=store or texts_of),
         written_stores={},
     )
-    pages = Pages({0: fuse_question(planned, GIVEN, 0, asked)})
+    pages = Pages({0: fuse_question(planned, RESULTS, 0, query)})
     ending = Ending(limit_s * 1_000, planned.finish_reserve_ms)
-    return make_contexts(resources, BranchAnswers(asked, planned, GIVEN), pages, ending)
+    return make_contexts(resources, BranchAnswers(query, planned, RESULTS), pages, ending)
 
 
 def said(made: Pages) -> list[tuple[str, str]]:
@@ -101,33 +101,33 @@ def test_without_time_there_is_no_context() -> None:
 def test_a_document_is_read_to_its_end_and_left_as_it_was_if_it_does_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def asked_for(made: Pages) -> list[int | None]:
+    def fetch_counts(made: Pages) -> list[int | None]:
         return [one.n_in for one in made.stages if one.stage == "fetch"]
 
     # 40 passages are read in two calls, and have 80 words.
     made = contexts(around="document")
     assert made.contexts[0].citations[1].passage_ids == tuple(f"b#{n}" for n in range(40))
-    assert asked_for(made) == [3, 61, 32]
+    assert fetch_counts(made) == [3, 61, 32]
     short = contexts(around="document", limit=80)
     assert short.contexts[0].citations[1].passage_ids == ("b#3", "b#4")
     # No more than the most passages are asked for.
     monkeypatch.setattr("tasks.request.composing.contexts.MOST_PASSAGES", 40)
     made = contexts(around="document")
-    assert sum(count or 0 for count in asked_for(made)) == 3 + 40
+    assert sum(count or 0 for count in fetch_counts(made)) == 3 + 40
     assert made.contexts[0].citations[1].passage_ids == ("b#3", "b#4")
 
 
 def test_without_the_texts_around_them_the_hits_are_there_and_the_answer_says_why() -> None:
-    asked: list[Sequence[str]] = []
+    calls: list[Sequence[str]] = []
 
     def away_later(_: str, ids: Sequence[str], *, timeout_s: float) -> dict[str, PassageText]:
-        asked.append(ids)
-        if len(asked) > 1:
+        calls.append(ids)
+        if len(calls) > 1:
             raise StoreUnavailable("gone")
         return {id_: TEXTS[id_] for id_ in ids}
 
     for around in (1, "document"):
-        asked.clear()
+        calls.clear()
         made = contexts(store=away_later, around=around)
         assert made.contexts[0].text == FETCHED
         assert said(made) == [("fetch", "unavailable")]

@@ -81,7 +81,7 @@ def test_the_rate_is_that_of_the_last_minute_and_counts_anew_if_lines_are_answer
     assert pace.rate(0.0, 0) is None
     assert pace.rate(10.0, 1_000) == 100.0
     assert pace.rate(60.0, 1_000) == pytest.approx(1_000 / 60)
-    # The first look is more than a minute old by now: 500 lines in the 60 s since the second one.
+    # The first measurement is more than a minute old by now: 500 lines in the 60 s since the second one.
     assert pace.rate(70.0, 1_500) == pytest.approx(500 / 60)
     # A retry opened 40 lines again.
     assert pace.rate(71.0, 1_460) is None
@@ -98,7 +98,7 @@ def feeder(jobs: object, events: Any, **redis: Any) -> Feeder:
     return Feeder(app, lambda: None, events)
 
 
-def test_a_job_that_was_pruned_before_its_end_was_told_is_told_no_more() -> None:
+def test_a_job_that_was_pruned_before_its_end_was_sent_is_not_sent_again() -> None:
     def pruned(job_id: str) -> Job:
         raise NoSuchJob(job_id)
 
@@ -123,7 +123,7 @@ def test_the_states_of_thousands_of_jobs_are_read_with_one_query() -> None:
     assert (sent, queries) == ([waiting], ["all"])
 
 
-def test_the_end_of_the_last_job_is_told_when_no_job_is_active_any_more() -> None:
+def test_the_end_of_the_last_job_is_sent_when_no_job_is_active_any_more() -> None:
     ended = replace(JOB, state="ended", outcome="completed", complete=100)
     sent: list[list[Job]] = []
     jobs = SimpleNamespace(active=lambda **_: [], get=lambda job_id: ended, prune=lambda before_ms: 0)
@@ -136,7 +136,7 @@ def test_neither_what_another_cell_has_in_hand_nor_parts_of_costly_requests_coun
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With those of others, the feeders of two cells would outdo each other until every segment is sent."""
-    of_others = {("j1", number, 1) for number in range(10)}
+    others = {("j1", number, 1) for number in range(10)}
     sent: list[int] = []
 
     def send(job_id: str, **_: object) -> Sent:
@@ -149,7 +149,7 @@ def test_neither_what_another_cell_has_in_hand_nor_parts_of_costly_requests_coun
     )
     jobs = SimpleNamespace(
         active=lambda **_: [JOB],
-        sent=lambda: of_others | {("j1", number, 1) for number in sent},
+        sent=lambda: others | {("j1", number, 1) for number in sent},
         send=send,
         prune=lambda before_ms: 0,
         note_rate=lambda *_: None,

@@ -41,12 +41,12 @@ def test_a_login_without_a_user_or_a_password_does_not_count(login: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("login", [None, ""])
 def test_flower_without_a_login_does_not_open_its_port(tmp_path: Path, login: str | None) -> None:
-    given = {"CHORALE_HOME": str(tmp_path), "CHORALE_REDIS_URL": "redis://127.0.0.1:1/0"}
-    given |= {} if login is None else {"FLOWER_BASIC_AUTH": login}
+    environment = {"CHORALE_HOME": str(tmp_path), "CHORALE_REDIS_URL": "redis://127.0.0.1:1/0"}
+    environment |= {} if login is None else {"FLOWER_BASIC_AUTH": login}
     done = subprocess.run(
         [sys.executable, "-m", "celery", "-A", "tasks.app", "flower", f"--port={free_port()}"],
         cwd=ROOT,
-        env={**os.environ, **given},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=120,

@@ -67,11 +67,11 @@ def index(store: OneEngine, embedder: Embedder) -> Index:
     def run(items: Iterable[RawDocument | Skipped] | Path, **options: Any) -> IndexReport:
         if isinstance(items, Path):
             items = read_documents([items], source="docs")
-        of_source = {name: options.pop(name) for name in ("prune", "total") if name in options}
-        documents = SourceDocuments(items, options.pop("source", "docs"), **of_source)
+        source_options = {name: options.pop(name) for name in ("prune", "total") if name in options}
+        documents = SourceDocuments(items, options.pop("source", "docs"), **source_options)
         run = {name: options.pop(name) for name in ("batch_documents", "progress") if name in options}
-        given = {"store": store, "embedder": embedder, "namespace": "n", "manifest": manifest()}
-        return index_documents(documents, IndexingTarget(**{**given, **options}), **run)
+        defaults = {"store": store, "embedder": embedder, "namespace": "n", "manifest": manifest()}
+        return index_documents(documents, IndexingTarget(**{**defaults, **options}), **run)
 
     return run
 
@@ -296,11 +296,11 @@ def test_progress_within_a_large_document_counts_its_passages(index: Index) -> N
     assert (committed.documents, committed.batch, committed.in_work) == (2, (0, 0), 0.0)
 
 
-@pytest.mark.parametrize("given", [list, iter])
-def test_the_first_documents_are_read_ahead_and_none_is_lost(given: Callable[[list[Any]], Any]) -> None:
+@pytest.mark.parametrize("as_items", [list, iter])
+def test_the_first_documents_are_read_ahead_and_none_is_lost(as_items: Callable[[list[Any]], Any]) -> None:
     items: list[RawDocument | Skipped] = [RawDocument(f"d{n}", "docs", "", f"text {n}") for n in range(5)]
     items.insert(1, Skipped("torn.txt", NotIndexed.NOT_UTF8, "not text"))
-    documents, first = SourceDocuments(given(items), "docs").with_first(3)
+    documents, first = SourceDocuments(as_items(items), "docs").with_first(3)
     assert [document.text for document in first] == ["text 0", "text 1"]
     assert list(documents.items) == items
     assert SourceDocuments([], "docs").with_first(3)[1] == []

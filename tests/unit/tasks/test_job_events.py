@@ -1,4 +1,4 @@
-"""What Flower is told of a bulk job: one task, from PROGRESS to its end."""
+"""What Flower gets of a bulk job: one task, from PROGRESS to its end."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def ended(outcome: str, **more: Any) -> Job:
 
 
 def test_a_job_that_is_seen_first_is_received_and_started_when_it_was_made() -> None:
-    received, started, shown = events_of(JOB, None)
+    received, started, last = events_of(JOB, None)
     assert received[0] == "task-received"
     assert received[1]["uuid"] == "j1"
     assert received[1]["name"] == "chorale.job"
     assert "'lines': 10000" in received[1]["kwargs"]
     assert (received[1]["timestamp"], started[1]["timestamp"]) == (10.0, 11.0)
-    assert shown[0] == "task-progress"
+    assert last[0] == "task-progress"
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def test_progress_names_what_is_done_the_rate_and_the_time_left() -> None:
     assert progress(job) == "cancelled: 1,280/10,000 done (3 degraded, 8,720 cancelled)"
     [(_, fields)] = events_of(replace(job, reason="wrong"), "running")
     assert fields["exception"] == f"{progress(job)}; wrong"
-    assert list(events_of(job, "ended")) == [], "the end is told once"
+    assert list(events_of(job, "ended")) == [], "the end is sent once"
 
 
-def test_a_job_that_only_waits_is_told_of_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_only_waits_is_sent_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of jobs may wait, and each event is a message."""
     now_s = 0.0
     monkeypatch.setattr("tasks.jobs.job_events.time.monotonic", lambda: now_s)

@@ -42,8 +42,8 @@ def message(monkeypatch: pytest.MonkeyPatch) -> Message:
     return apply
 
 
-def names(found: tuple[Linked, ...]) -> list[tuple[str, str, str | None]]:
-    return [(one.task, one.queue, one.first) for one in found]
+def names(linked: tuple[Linked, ...]) -> list[tuple[str, str, str | None]]:
+    return [(one.task, one.queue, one.first) for one in linked]
 
 
 def test_a_call_that_nothing_follows_links_nothing(message: Message) -> None:
@@ -59,19 +59,19 @@ def test_half_a_character_in_a_header_is_refused_by_field(message: Message) -> N
 
 
 def test_linked_tasks_get_the_answer_and_those_for_errors_the_id(message: Message) -> None:
-    kept = task("keep", args=(1,), kwargs={"a": 2}, queue="reports", countdown=3)
-    called = message(ASK, link=[kept, task("log", immutable=True)], link_error=task("failed"))
-    found = linked_tasks(called, QUEUES).linked
+    signature = task("keep", args=(1,), kwargs={"a": 2}, queue="reports", countdown=3)
+    called = message(ASK, link=[signature, task("log", immutable=True)], link_error=task("failed"))
+    linked = linked_tasks(called, QUEUES).linked
 
     assert is_followed(called)
-    assert names(found) == [
+    assert names(linked) == [
         ("keep", "reports", "answer"),
         ("log", "shop", None),
         ("failed", "shop", "request_id"),
     ]
-    assert [one.is_for_errors for one in found] == [False, False, True]
-    assert (found[0].args, found[0].kwargs, found[0].options) == ((1,), {"a": 2}, {"countdown": 3})
-    assert {one.root_id for one in found} == {called.root_id}
+    assert [one.is_for_errors for one in linked] == [False, False, True]
+    assert (linked[0].args, linked[0].kwargs, linked[0].options) == ((1,), {"a": 2}, {"countdown": 3})
+    assert {one.root_id for one in linked} == {called.root_id}
 
 
 def test_the_rest_of_a_chain_travels_with_its_next_task(message: Message) -> None:
@@ -131,8 +131,8 @@ def test_a_signature_that_cannot_be_carried_is_refused_alone(
 
 def test_headers_eta_retry_and_serializer_of_a_signature_are_carried(message: Message) -> None:
     at = datetime(2030, 1, 2, tzinfo=UTC)
-    kept = task("keep", headers={"tenant": "b"}, eta=at, retry=True, retry_policy={}, serializer="json")
-    (linked,) = linked_tasks(message(ASK, link=kept), QUEUES).linked
+    signature = task("keep", headers={"tenant": "b"}, eta=at, retry=True, retry_policy={}, serializer="json")
+    (linked,) = linked_tasks(message(ASK, link=signature), QUEUES).linked
 
     assert linked.options["headers"] == {"tenant": "b"}
     assert str(linked.options["eta"]).startswith("2030-01-02")
@@ -141,8 +141,8 @@ def test_headers_eta_retry_and_serializer_of_a_signature_are_carried(message: Me
 
 @pytest.mark.parametrize("name", ["größe berechnen", "a.b", "my queue", "очередь"])
 def test_a_queue_and_a_task_may_have_any_name_that_celery_takes(message: Message, name: str) -> None:
-    found = linked_tasks(message(ASK, link=task(name, queue=name)), (name,)).linked
-    assert names(found) == [(name, name, "answer")]
+    linked = linked_tasks(message(ASK, link=task(name, queue=name)), (name,)).linked
+    assert names(linked) == [(name, name, "answer")]
 
 
 def test_the_headers_of_the_callers_own_are_carried_and_those_of_celery_are_not(message: Message) -> None:

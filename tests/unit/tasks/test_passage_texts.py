@@ -18,10 +18,10 @@ TEXT = PassageText("a#0", "a", "Bread", "", "flour and water", {})
 
 class Store:
     def __init__(self, answer: dict[str, PassageText] | Exception) -> None:
-        self.answer, self.asked = answer, 0
+        self.answer, self.calls = answer, 0
 
     def texts(self, *_: object, **__: object) -> dict[str, PassageText]:
-        self.asked += 1
+        self.calls += 1
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -41,7 +41,7 @@ def texts(stores: Mapping[str, Store], store: str, *, remaining_s: float = 5) ->
 def test_the_next_store_is_asked_if_the_first_one_has_no_texts(failure: Exception) -> None:
     other = Store({"a#0": TEXT})
     assert texts({"other": other, "own": Store(failure)}, "own") == {"a#0": TEXT}
-    assert other.asked == 1
+    assert other.calls == 1
 
 
 def test_a_failure_is_named_and_no_store_is_asked_when_the_time_is_over() -> None:
@@ -55,4 +55,4 @@ def test_a_failure_is_named_and_no_store_is_asked_when_the_time_is_over() -> Non
         texts(stores, "own")
     with pytest.raises(TimeoutError):
         texts({"own": foreign}, "own", remaining_s=0)
-    assert foreign.asked == 1
+    assert foreign.calls == 1

@@ -207,9 +207,9 @@ def test_the_reranker_is_part_of_the_cache_key_and_the_rerank_option_is_not(
     reranking: Pipeline,
 ) -> None:
     def key(models: dict[str, str], **options: Any) -> str:
-        asked = make_request("bread", **options)
+        request = make_request("bread", **options)
         plan = plan_in(reranking, **options).model_copy(update={"models": models})
-        return question_keys(asked, plan)[0]
+        return question_keys(request, plan)[0]
 
     assert key({"reranker": "a"}) == key({"reranker": "a"}, rerank="on")
     assert key({"reranker": "a"}) != key({"reranker": "b"})

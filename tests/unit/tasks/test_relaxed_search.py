@@ -15,7 +15,7 @@ from tasks.branches.branch_task import BranchTask
 from tasks.request.search import search_relaxed
 from tests.unit.fusion.builders import branch, hit
 
-FOUND = Ranking((hit("a"),))
+ONE_HIT = Ranking((hit("a"),))
 
 
 def part(*texts: str, ends_at_s: float = 100.0) -> BranchTask:
@@ -31,31 +31,31 @@ def part(*texts: str, ends_at_s: float = 100.0) -> BranchTask:
 
 
 def searching(answer: Callable[[BranchTask], list[Ranking]]) -> tuple[Any, list[tuple[list[str], list[str]]]]:
-    """A kind of branch, and what it was asked: (questions, fields of filters) of each search."""
-    asked: list[tuple[list[str], list[str]]] = []
+    """A kind of branch, and the (questions, fields of filters) of each of its searches."""
+    searches: list[tuple[list[str], list[str]]] = []
 
-    def search(given: BranchTask) -> list[Ranking]:
-        asked.append((given.texts, sorted(given.request.filters)))
-        return answer(given)
+    def search(task: BranchTask) -> list[Ranking]:
+        searches.append((task.texts, sorted(task.request.filters)))
+        return answer(task)
 
-    return SimpleNamespace(search=search), asked
+    return SimpleNamespace(search=search), searches
 
 
 def test_only_the_questions_that_found_nothing_are_searched_again() -> None:
     finds = {"bread": 3, "cake": 2, "tea": 1}
-    kind, asked = searching(
-        lambda given: [
-            FOUND if len(given.request.filters) <= finds.get(text, 0) else Ranking() for text in given.texts
+    kind, searches = searching(
+        lambda task: [
+            ONE_HIT if len(task.request.filters) <= finds.get(text, 0) else Ranking() for text in task.texts
         ]
     )
-    given = part("cake", "bread", "nothing", "tea")
-    assert [one.relaxed for one in search_relaxed(kind, given)] == [1, 0, 0, 2]
-    assert asked == [
+    task = part("cake", "bread", "nothing", "tea")
+    assert [one.relaxed for one in search_relaxed(kind, task)] == [1, 0, 0, 2]
+    assert searches == [
         (["cake", "bread", "nothing", "tea"], ["kind", "shop", "year"]),
         (["cake", "nothing", "tea"], ["shop", "year"]),
         (["nothing", "tea"], ["shop"]),
     ]
-    assert [(note.n_in, note.detail) for note in given.notes] == [
+    assert [(note.n_in, note.detail) for note in task.notes] == [
         (3, "without 1 of the filters"),
         (2, "without 2 of the filters"),
     ]
@@ -68,23 +68,23 @@ def test_only_the_questions_that_found_nothing_are_searched_again() -> None:
 def test_a_search_that_fails_later_or_has_no_time_leaves_the_first_answer_and_says_so(
     error: Exception, reason: str, detail: str
 ) -> None:
-    def away_later(given: BranchTask) -> list[Ranking]:
-        if len(given.request.filters) < 3:
+    def away_later(task: BranchTask) -> list[Ranking]:
+        if len(task.request.filters) < 3:
             raise error
-        return [FOUND, Ranking()]
+        return [ONE_HIT, Ranking()]
 
-    kind, asked = searching(away_later)
-    given, late = part("bread", "cake"), part("bread", "cake", ends_at_s=0.0)
-    assert search_relaxed(kind, given) == [FOUND, Ranking()]
-    assert [one.to_wire() for one in given.degraded] == [
+    kind, searches = searching(away_later)
+    task, late = part("bread", "cake"), part("bread", "cake", ends_at_s=0.0)
+    assert search_relaxed(kind, task) == [ONE_HIT, Ranking()]
+    assert [one.to_wire() for one in task.degraded] == [
         {"where": "search.bm25", "reason": reason, "detail": f"without 1 of the filters: {detail}"}
     ]
-    assert len(asked) == 2
-    assert search_relaxed(kind, late) == [FOUND, Ranking()]
-    assert ([one.reason for one in late.degraded], len(asked)) == (["budget"], 3)
+    assert len(searches) == 2
+    assert search_relaxed(kind, late) == [ONE_HIT, Ranking()]
+    assert ([one.reason for one in late.degraded], len(searches)) == (["budget"], 3)
 
 
-def test_a_kind_that_forgets_a_question_is_told_apart() -> None:
-    kind, _ = searching(lambda given: [Ranking()] * (len(given.texts) - (len(given.request.filters) < 3)))
+def test_a_kind_that_returns_too_few_rankings_gives_an_invalid_answer() -> None:
+    kind, _ = searching(lambda task: [Ranking()] * (len(task.texts) - (len(task.request.filters) < 3)))
     with pytest.raises(InvalidAnswer, match="1 rankings for 2 questions without 1 of the filters"):
         search_relaxed(kind, part("bread", "cake"))

@@ -26,8 +26,8 @@ def ended(status: str = "complete", **changes: Any) -> Ended:
     }
     plan = {"searched": [0], "branches": [{"name": "bm25", "kind": "bm25"}]}
     request = {"namespace": "docs", "timeout_s": 2.0, "questions": [{"text": "Who pays?"}]}
-    given = {"plan": plan, "branch_results": {"bm25": BRANCH_RESULT}, **changes}
-    return Ended("r", ACCEPTED_MS, ACCEPTED_MS + 40, "fusion", request, answer=answer, **given)
+    fields = {"plan": plan, "branch_results": {"bm25": BRANCH_RESULT}, **changes}
+    return Ended("r", ACCEPTED_MS, ACCEPTED_MS + 40, "fusion", request, answer=answer, **fields)
 
 
 def events(one: Ended, *, with_texts: bool = False) -> list[Event]:
@@ -85,7 +85,7 @@ ENTRY = {
     "started:bm25": str(ACCEPTED_MS + 3),
     "started:hyde": str(ACCEPTED_MS + 5),
 }
-ASKED = {"bm25": "r:bm25", "hyde": "r:hyde", "vector": "r:vector"}
+TASK_IDS = {"bm25": "r:bm25", "hyde": "r:hyde", "vector": "r:vector"}
 
 
 def running(entry: dict[str, str], *, before: dict[str, str] | None = None) -> list[Event]:
@@ -97,33 +97,33 @@ def kinds(events: list[Event], task_id: str) -> list[str]:
 
 
 def test_a_running_request_shows_how_far_its_branches_are() -> None:
-    found = running(ENTRY)
-    (received, _), (started, shown), *children = found
+    sent = running(ENTRY)
+    (received, _), (started, progress), *children = sent
     assert (received, started) == ("task-received", "task-started")
-    assert literal_eval(shown["result"]) == {
+    assert literal_eval(progress["result"]) == {
         "status": "running",
         "namespace": "docs",
         "branches": {"bm25": "ok", "hyde": "started", "vector": "not_started"},
     }
     assert {one["parent_id"] for _, one in children} == {"r"}
-    assert {branch: kinds(found, task_id) for branch, task_id in ASKED.items()} == {
+    assert {branch: kinds(sent, task_id) for branch, task_id in TASK_IDS.items()} == {
         "bm25": ["task-sent", "task-started", "task-received", "task-succeeded"],
         "hyde": ["task-sent", "task-started"],
         "vector": ["task-sent"],
     }
     assert children[1][1]["timestamp"] == ACCEPTED_MS / 1000 + 0.003
     # The end of a branch is the same as at the end of its request.
-    _, *told_later = events(
+    _, *final = events(
         ended(branch_results={"bm25": {**BRANCH_RESULT, "worker": "bm25@host"}}, answer={"stages": []})
     )
-    for (_, now), (_, later) in zip(children[2:4], told_later, strict=True):
+    for (_, now), (_, later) in zip(children[2:4], final, strict=True):
         assert (now["worker"], now.get("result")) == (later["worker"], later.get("result"))
 
 
-def test_an_answer_that_replaces_a_failure_is_told_while_the_request_runs() -> None:
+def test_an_answer_that_replaces_a_failure_is_sent_while_the_request_runs() -> None:
     before = {name: value for name, value in ENTRY.items() if not name.startswith("result:")}
-    found = running(ENTRY, before={**before, "status:bm25": "failed"})
-    assert kinds(found, "r:bm25") == ["task-received", "task-succeeded"]
+    sent = running(ENTRY, before={**before, "status:bm25": "failed"})
+    assert kinds(sent, "r:bm25") == ["task-received", "task-succeeded"]
 
 
 def test_a_request_without_a_plan_is_received_and_starts_when_it_has_one() -> None:
@@ -132,11 +132,11 @@ def test_a_request_without_a_plan_is_received_and_starts_when_it_has_one() -> No
     assert kind == "task-received"
     assert literal_eval(fields["result"]) == {"status": "accepted", "namespace": "docs"}
     planned = {name: value for name, value in ENTRY.items() if not name.endswith((":bm25", ":hyde"))}
-    found = running(planned, before={"state": "accepted"})
-    assert [kind for kind, _ in found] == ["task-started", *["task-sent"] * 3]
+    sent = running(planned, before={"state": "accepted"})
+    assert [kind for kind, _ in sent] == ["task-started", *["task-sent"] * 3]
 
 
-def test_the_text_of_a_question_is_shown_only_if_it_is_wanted() -> None:
+def test_the_text_of_a_question_is_in_the_events_only_if_it_is_wanted() -> None:
     assert "pays" not in str(events(ended()))
     assert literal_eval(events(ended(), with_texts=True)[0][1]["kwargs"])["questions"] == ["Who pays?"]
 

@@ -31,7 +31,7 @@ from tasks.request.composing.reranking import (
     passage_text,
     readable_candidates,
     rerank_pages,
-    time_for_it_s,
+    rerank_time_s,
 )
 from tasks.request.finishing import end_joined
 from tasks.request.planning.plans import resolve
@@ -76,13 +76,13 @@ def reranked(
     limit_s: float,
     *,
     texts: dict[str, PassageText] = TEXTS,
-    of_plan: Plan = PLAN,
+    base_plan: Plan = PLAN,
     rerank: RerankPlan = RERANK,
     **options: Any,
 ) -> Reranked:
     """`limit_s` is left for the reranker: 60 ms more are kept for the end, and 30 ms for the snippets."""
     rerank = rerank.model_copy(update={"budget_ms": round(max(0.0, limit_s) * 1_000)})
-    timed = of_plan.model_copy(update={"rerank": rerank, "fusion_reserve_ms": 60_000})
+    timed = base_plan.model_copy(update={"rerank": rerank, "fusion_reserve_ms": 60_000})
     answers, remaining_ms = BranchAnswers(REQUEST, timed), limit_s * 1_000 + 90
     ending, pages = Ending(remaining_ms + 10, timed.finish_reserve_ms), Pages(FUSED, known=texts)
     readable = readable_candidates(resources, answers, pages, ending)
@@ -134,7 +134,7 @@ def test_a_plan_for_another_model_is_reranked_and_not_cached(warm: Resources) ->
         ({"reranker": own}, None),
         ({}, None),
     ):
-        ended = reranked(warm, 20, of_plan=PLAN.model_copy(update={"models": models}))
+        ended = reranked(warm, 20, base_plan=PLAN.model_copy(update={"models": models}))
         assert (ended.why and ended.why.reason, ended.note.n_out) == (reason, 6)
         assert ended.why is None or f"planned for the model another, reranked by {own}" in ended.why.detail
 
@@ -162,8 +162,8 @@ def test_the_time_for_a_rerank_is_its_budget_or_the_time_left_before_the_end(
     remaining_ms: int, spent_s: float, questions: int, expected_s: float
 ) -> None:
     request = make_request(["a question"] * questions, top_k=3)
-    given_s = time_for_it_s(request, PLAN, remaining_ms, spent_s)
-    assert given_s == pytest.approx(expected_s)
+    available_s = rerank_time_s(request, PLAN, remaining_ms, spent_s)
+    assert available_s == pytest.approx(expected_s)
 
 
 @pytest.mark.parametrize(("since_s", "reason"), [(0, Reason.NOT_CONFIGURED), (100, Reason.BUDGET)])

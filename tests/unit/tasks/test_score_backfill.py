@@ -29,10 +29,10 @@ class Store:
     """Vectors alone, as of a server that cannot score texts by id."""
 
     def __init__(self, failure: Exception | None = None) -> None:
-        self.failure, self.asked = failure, list[Sequence[str]]()
+        self.failure, self.calls = failure, list[Sequence[str]]()
 
     def vectors(self, _: str, passage_ids: Sequence[str], *, timeout_s: float) -> dict[str, Vector]:
-        self.asked.append(passage_ids)
+        self.calls.append(passage_ids)
         if self.failure:
             raise self.failure
         return {"a#0": 0.6 * EAST + 0.8 * NORTH}
@@ -46,18 +46,20 @@ class TextStore(Store):
 
 
 def done(
-    store: Store, *, limit_s: float = 5.0, asked: Sequence[int] = (0,), **rankings: Sequence[Ranking]
+    store: Store, *, limit_s: float = 5.0, searched: Sequence[int] = (0,), **rankings: Sequence[Ranking]
 ) -> ScoreBackfill:
-    found = BranchAnswers(
+    answers = BranchAnswers(
         request(),
-        plan([branch("bm25"), branch("vector")], method="dbsf", searched=tuple(asked), complete_scores=True),
+        plan(
+            [branch("bm25"), branch("vector")], method="dbsf", searched=tuple(searched), complete_scores=True
+        ),
         {
-            name: BranchResult(name, "ok", rankings=tuple(given))
-            for name, given in (rankings or {"bm25": [LEXICAL], "vector": [DENSE]}).items()
+            name: BranchResult(name, "ok", rankings=tuple(ranked))
+            for name, ranked in (rankings or {"bm25": [LEXICAL], "vector": [DENSE]}).items()
         },
     )
     resources: Any = SimpleNamespace(serving=lambda *_: store)
-    return complete(resources, found, BUILT_IN.method, Deadline(limit_s, "the store"))
+    return complete(resources, answers, BUILT_IN.method, Deadline(limit_s, "the store"))
 
 
 def test_vectors_by_id_give_cosines_and_a_store_of_texts_gives_bm25() -> None:
@@ -78,10 +80,10 @@ def test_vectors_by_id_give_cosines_and_a_store_of_texts_gives_bm25() -> None:
     assert done(TextStore(), bm25=[Ranking(LEXICAL.hits)], vector=[Ranking(DENSE.hits)]).scores == [{}]
 
 
-def test_only_what_was_asked_for_is_kept_and_as_plain_numbers() -> None:
+def test_only_requested_scores_are_used_and_as_plain_numbers() -> None:
     class Talkative(TextStore):
-        def score_text(self, *given: Any, **named: Any) -> list[dict[str, Any]]:
-            return [{**dict.fromkeys(ids, np.float32(0.1)), "z#0": 9.0} for ids in given[2]]
+        def score_text(self, *args: Any, **named: Any) -> list[dict[str, Any]]:
+            return [{**dict.fromkeys(ids, np.float32(0.1)), "z#0": 9.0} for ids in args[2]]
 
     [scores] = done(Talkative()).scores
     assert scores["bm25"] == {"c#0": float(np.float32(0.1))}
@@ -90,8 +92,8 @@ def test_only_what_was_asked_for_is_kept_and_as_plain_numbers() -> None:
 
 def test_all_questions_share_one_call_for_vectors() -> None:
     store = TextStore()
-    done(store, asked=(0, 1), bm25=[LEXICAL, LEXICAL], vector=[DENSE, DENSE])
-    assert store.asked == [["a#0", "b#0"]]
+    done(store, searched=(0, 1), bm25=[LEXICAL, LEXICAL], vector=[DENSE, DENSE])
+    assert store.calls == [["a#0", "b#0"]]
 
 
 @pytest.mark.parametrize(
@@ -100,35 +102,35 @@ def test_all_questions_share_one_call_for_vectors() -> None:
 def test_a_store_that_fails_is_named_and_the_other_branch_keeps_its_scores(
     failure: Exception, reason: str
 ) -> None:
-    found = done(TextStore(failure))
-    assert found.scores == [{"bm25": {"c#0": 4.0}, "vector": {}}]
-    assert found.why is not None
-    assert (found.why.where, found.why.reason) == ("score", reason)
-    assert found.note is not None
-    assert found.note.status == "partial"
+    completed = done(TextStore(failure))
+    assert completed.scores == [{"bm25": {"c#0": 4.0}, "vector": {}}]
+    assert completed.why is not None
+    assert (completed.why.where, completed.why.reason) == ("score", reason)
+    assert completed.note is not None
+    assert completed.note.status == "partial"
 
 
 def test_no_store_is_asked_when_the_time_is_over() -> None:
     store = TextStore()
-    found = done(store, limit_s=0.0)
-    assert (store.asked, found.why and found.why.reason) == ([], "budget")
+    completed = done(store, limit_s=0.0)
+    assert (store.calls, completed.why and completed.why.reason) == ([], "budget")
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "inputs",
     [
         QueryInputs(vectors=(b"123",)),
         QueryInputs(vectors=(EAST.tobytes(), b"")),
         QueryInputs.by_vectors([np.ones(3, np.float32)]),
     ],
 )
-def test_vectors_that_do_not_fit_cost_only_their_branch(asked: QueryInputs) -> None:
-    found = done(TextStore(), bm25=[LEXICAL], vector=[Ranking(DENSE.hits, query_inputs=asked)])
-    assert found.scores == [{"bm25": {"c#0": 4.0}, "vector": {}}]
-    assert found.why is not None
+def test_vectors_that_do_not_fit_cost_only_their_branch(inputs: QueryInputs) -> None:
+    completed = done(TextStore(), bm25=[LEXICAL], vector=[Ranking(DENSE.hits, query_inputs=inputs)])
+    assert completed.scores == [{"bm25": {"c#0": 4.0}, "vector": {}}]
+    assert completed.why is not None
 
 
-def test_what_a_ranking_asked_and_dropped_and_knew_goes_over_the_wire() -> None:
+def test_the_inputs_relaxation_and_known_words_of_a_ranking_go_over_the_wire() -> None:
     for ranking in (LEXICAL, DENSE, replace(DENSE, relaxed=2, known_words=0.0)):
         assert Ranking.from_wire(ranking.to_wire()) == ranking
     assert not {"relaxed", "known_words"} & LEXICAL.to_wire().keys()

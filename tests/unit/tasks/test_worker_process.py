@@ -101,16 +101,16 @@ def test_a_worker_opens_the_largest_namespaces_when_it_starts_and_the_others_whe
 def test_a_redis_that_refuses_logins_is_asked_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "AGAIN_S", 0.01)
     monkeypatch.setattr(worker, "LONGEST_AGAIN_S", 0.04)
-    asked_s: list[float] = []
+    attempts_s: list[float] = []
 
     def begin() -> str:
-        asked_s.append(time.monotonic())
-        if len(asked_s) <= 4:
+        attempts_s.append(time.monotonic())
+        if len(attempts_s) <= 4:
             raise AuthenticationError("WRONGPASS")
         return "begun"
 
     assert worker.when_redis_answers(begin, "redis://nowhere/0") == "begun"
-    waits_s = [after - before for before, after in pairwise(asked_s)]
+    waits_s = [after - before for before, after in pairwise(attempts_s)]
     assert all(wait >= least for wait, least in zip(waits_s, (0.01, 0.02, 0.04, 0.04), strict=True))
 
 
@@ -196,7 +196,7 @@ def test_garbage_that_refers_to_itself_is_still_collected() -> None:
     collect_seldom()
     one = Node()
     one.myself = one
-    is_left = weakref.ref(one)
+    reference = weakref.ref(one)
     del one
     gc.collect()
-    assert is_left() is None
+    assert reference() is None

@@ -80,7 +80,7 @@ def filled(installation: Installation, *names: str, namespace: str = "law") -> i
 
 def found_by_each_store(installation: Installation, namespace: str = "law") -> dict[str, list[str]]:
     with opened(installation) as store:
-        rows = {row.store: row.index for row in store.table.all_indexes(namespace) if row.is_shown}
+        rows = {row.store: row.index for row in store.table.all_indexes(namespace) if row.is_visible}
         return {
             name: sorted({entry.document_id for entry in engine.entries(rows[name])})
             for name, engine in store.stores.items()

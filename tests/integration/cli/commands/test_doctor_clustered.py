@@ -127,7 +127,7 @@ def changed(servers: dict[str, Any], tmp_path: Path, own_redis_server: RedisServ
 def test_servers_that_answer_give_nothing(changed: Declare, servers: dict[str, Any]) -> None:
     installation = changed()
     assert findings(installation, "stores", "language models", "language models' time", "rerankers") == []
-    assert {one.headers["authorization"] for one in servers["search"].asked} == {"Bearer opensesame-4"}
+    assert {one.headers["authorization"] for one in servers["search"].requests} == {"Bearer opensesame-4"}
     assert "db.wiki:read" in installation.pipeline.capabilities
 
 

@@ -22,7 +22,7 @@ from records.jobs.job import Outcome, State
 from records.jobs.store import Jobs
 from tests.integration.cli.commands.printed import complaint, document
 from tests.support.command_line import Run
-from tests.support.jobs import answered, ended, lines, result, submitted, taken
+from tests.support.jobs import answered, ended, lines, next_segment, result, submitted
 from tests.support.servers.services import need
 
 ROWS = 20
@@ -60,7 +60,10 @@ def test_a_file_is_submitted_where_nothing_runs_and_waits(alone: Run, store: Job
     assert "nothing runs here; the job waits for `chorale up`" in complained
     assert f"{ROWS} lines submitted; `chorale jobs show {job.job_id} --watch` watches" in complained
     # The line's own option goes before the default.
-    assert taken(store, job.job_id).lines[0].fields == {"top_k": 3, "questions": [{"text": "what is 0?"}]}
+    assert next_segment(store, job.job_id).lines[0].fields == {
+        "top_k": 3,
+        "questions": [{"text": "what is 0?"}],
+    }
 
 
 def test_options_are_the_defaults_of_every_line_from_a_pipe(alone: Run, store: Jobs) -> None:
@@ -68,7 +71,7 @@ def test_options_are_the_defaults_of_every_line_from_a_pipe(alone: Run, store: J
     options = ("--options", '{"cache": "bypass", "include": ["ids"], "top_k": 30}')
     job = document(alone("jobs", "submit", "-", *options, "--json", stdin=rows))
     assert (job["state"], job["total"], job["name"]) == ("queued", 2, "")
-    first, second = taken(store, job["job_id"]).lines
+    first, second = next_segment(store, job["job_id"]).lines
     expected = {"include": ["ids"], "top_k": 30, "cache": "bypass", "questions": [{"text": "bread?"}]}
     assert (first.id, first.fields) == ("1", expected)
     assert (second.number, second.id, (second.fields or {})["depth"]) == (3, "b", 20)

@@ -167,7 +167,7 @@ def test_the_scores_that_completed_rankings_are_in_the_rows(recorded: Recorded) 
     row = recorded(keep_texts=False, planned=COMPLETING, scores=SCORES)
     again = replay(row, PIPELINE)
     assert (again.is_equal, again.gaps, equal(again)) == (True, [], [True, True])
-    assert {branch["branch"]: branch["completed"] for branch in row.shown()["branches"]} == {
+    assert {branch["branch"]: branch["completed"] for branch in row.to_dict()["branches"]} == {
         "bm25": [{"near#0": 10 / 3}, {"near#0": 0.7, "only-dense#0": 0.2}],
         "hyde": [{}, {}],
         "vector": [{"far#0": 0.1}, {"only-lexical#0": 0.3}],
@@ -177,7 +177,7 @@ def test_the_scores_that_completed_rankings_are_in_the_rows(recorded: Recorded) 
     for_each_ranking(row, lambda ranking: ranking.pop("completed"))
     without = replay(row, PIPELINE)
     assert (equal(without), gaps(without)) == ([None, None], ["completed scores"])
-    assert [branch["completed"] for branch in row.shown()["branches"]] == [None, None, None]
+    assert [branch["completed"] for branch in row.to_dict()["branches"]] == [None, None, None]
 
 
 def for_each_ranking(kept: RequestRow, change: Callable[[dict[str, Any]], Any]) -> None:

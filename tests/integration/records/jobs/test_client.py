@@ -35,7 +35,7 @@ from records.jobs.store import Jobs
 from tasks.service_calls import ServiceCalls
 from tasks.wiring.pipeline import load_pipeline
 from tasks.wiring.resources import Resources
-from tests.support.jobs import answered, ended, result, statuses, taken
+from tests.support.jobs import answered, ended, next_segment, result, statuses
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
@@ -99,7 +99,7 @@ def test_questions_are_stored_as_segments_of_a_queued_job(jobs: ClientJobs, stor
     assert job.deadline_at is not None
     assert 59 < (job.deadline_at - job.created_at).total_seconds() <= 60
     assert job.model_dump(mode="json", include={"counts"}) == {"counts": row.counts}
-    line = taken(store, handle.job_id, now_ms=1).lines[1]
+    line = next_segment(store, handle.job_id, now_ms=1).lines[1]
     assert (line.number, line.id) == (2, "2")
     assert line.fields == {"top_k": 3, "questions": [{"text": "question 2"}]}
 

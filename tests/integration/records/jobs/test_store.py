@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 
 from records.jobs.job import JobsUnavailable, NewJob, NoSuchJob, Outcome, State, WrongState
 from records.jobs.store import Jobs
-from tests.support.jobs import LEASE_MS, answered, ended, lines, result, statuses, submitted, taken
+from tests.support.jobs import LEASE_MS, answered, ended, lines, next_segment, result, statuses, submitted
 
 
 def counts(store: Jobs, job_id: str) -> dict[str, int]:
@@ -25,7 +25,7 @@ def test_the_counts_follow_the_lines_from_pending_to_their_results(store: Jobs) 
     assert (store.get(job).state, store.get(job).total) == (State.QUEUED, 5)
     assert counts(store, job) == {"pending": 4, "refused": 1}
 
-    segment = taken(store, job)
+    segment = next_segment(store, job)
     assert (segment.left, store.get(job).state) == ([0, 2], State.RUNNING)
     assert counts(store, job) == {"pending": 2, "running": 2, "refused": 1}
 
@@ -40,7 +40,7 @@ def test_the_counts_follow_the_lines_from_pending_to_their_results(store: Jobs) 
 
 def test_results_come_in_input_order_up_to_the_first_line_that_is_not_answered(store: Jobs) -> None:
     job = submitted(store, "job", [lines(2), lines(2, first=3), lines(2, first=5, refused=[6])])
-    first, second, third = (taken(store, job) for _ in range(3))
+    first, second, third = (next_segment(store, job) for _ in range(3))
     store.write(third, {0: result()})
     store.write(first, {0: result(), 1: result("failed")})
     assert statuses(store, job) == [(1, "complete"), (2, "failed")]
@@ -83,7 +83,7 @@ def test_a_segment_that_is_delivered_twice_is_written_once(store: Jobs, parts: l
 
 def test_a_worker_that_lost_its_lease_can_neither_renew_nor_write(store: Jobs) -> None:
     job = submitted(store, "job", [lines(2)])
-    lost = taken(store, job, now_ms=10)
+    lost = next_segment(store, job, now_ms=10)
     assert store.lapse(job, now_ms=10 + LEASE_MS) == 0
     assert store.lapse(job, now_ms=11 + LEASE_MS) == 1
     assert counts(store, job) == {"pending": 2}
@@ -95,11 +95,11 @@ def test_a_worker_that_lost_its_lease_can_neither_renew_nor_write(store: Jobs) -
 
 def test_lines_that_are_left_wait_until_their_time(store: Jobs) -> None:
     job = submitted(store, "job", [lines(3)])
-    segment = taken(store, job)
+    segment = next_segment(store, job)
     store.write(segment, {1: result()}, left=[0, 2], again_at_ms=500)
     assert counts(store, job) == {"pending": 2, "complete": 1}
     assert store.send(job, now_ms=499, lease_ms=LEASE_MS) is None
-    rest = taken(store, job, now_ms=500)
+    rest = next_segment(store, job, now_ms=500)
     assert rest.left == [0, 2]
     assert rest.results[1] == result()
 
@@ -141,7 +141,7 @@ def test_a_job_is_found_by_the_beginning_of_its_id(store: Jobs) -> None:
 
 def test_a_job_is_paused_resumed_and_cancelled(store: Jobs) -> None:
     job = submitted(store, "job", [lines(2), lines(2, first=3)])
-    segment = taken(store, job)
+    segment = next_segment(store, job)
     for steer, state in (
         (store.resume, State.RUNNING),
         (store.pause, State.PAUSED),
@@ -231,7 +231,7 @@ def test_of_the_queued_jobs_of_each_tenant_the_oldest_are_read(store: Jobs) -> N
     for now_ms in range(4):
         for tenant in ("acme", "zenith"):
             submitted(store, f"{tenant}-{now_ms}", [lines(1)], now_ms=now_ms, tenant=tenant)
-    taken(store, "acme-3")  # it runs
+    next_segment(store, "acme-3")  # it runs
     submitted(store, "paused", [lines(1)], now_ms=9)
     store.pause("paused")
     read = [job.job_id for job in store.active(queued_of_a_tenant=2)]
@@ -249,8 +249,8 @@ def test_the_lines_of_the_tenants_with_most_of_them_are_summed(store: Jobs) -> N
     about = [{"weight": 2.0, "waiting": 6}, {"weight": 1.0, "waiting": 4}, {"weight": 1.0, "waiting": 1}]
     named = [{"tenant": name} | one for name, one in zip(("acme", "zenith", "third"), about, strict=True)]
     assert store.shares(3) == [{**one, "running": 0, "share": None} for one in named]
-    taken(store, "first")
-    taken(store, "third")
+    next_segment(store, "first")
+    next_segment(store, "third")
     assert store.shares(2) == [
         {"tenant": "zenith", "weight": 1.0, "running": 4, "waiting": 0, "share": 4 / 6},
         {"tenant": "acme", "weight": 2.0, "running": 2, "waiting": 4, "share": 2 / 6},

@@ -17,7 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from records.keys.grant import Grant
-from search.filter_meanings import meant_filters
+from search.filter_meanings import expanded_filters
 from search.filters import compile_filters
 from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
@@ -118,10 +118,10 @@ def test_whatever_is_asked_nothing_of_other_documents_comes_through(
         request = grant.applied(make_request("pear", request_id="t.acme.1", filters=asked))
     except InvalidRequest:  # refused by name
         assume(False)
-    narrowed = meant_filters(request)
+    narrowed = expanded_filters(request)
     found = answers(corpus, "everybody", narrowed)
     forced = compile_filters(FORCED[number])
-    wanted = compile_filters(meant_filters(make_request("pear", filters=asked)))
+    wanted = compile_filters(expanded_filters(make_request("pear", filters=asked)))
     expected = [
         name
         for name, held in corpus.fields.items()

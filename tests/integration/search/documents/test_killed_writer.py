@@ -11,7 +11,7 @@ import pytest
 from search.engines.embedded.store import EmbeddedStore
 from tests.support.pipelines.pipeline import FORK_SERVER
 from tests.support.stores.failing_store import FailingStore
-from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
+from tests.support.stores.several_stores import MANIFEST, NS, a_document, indexed_revisions, opened
 
 WAIT_S = 30.0
 """PostgreSQL releases the lock of a killed writer only once it has noticed its end."""
@@ -54,7 +54,7 @@ def test_a_writer_that_is_killed_anywhere_loses_nothing_and_doubles_nothing(
     assert committed == {f"d{number}": "5" for number in range(5)}
     before = store.generation(NS)
     assert store.settle(NS) == {}
-    assert shown(texts) == shown(vectors) == committed
+    assert indexed_revisions(texts) == indexed_revisions(vectors) == committed
     assert [state.passages for state in store.namespaces()] == [5]
     assert store.generation(NS) > before
     assert store.settle(NS) == {}

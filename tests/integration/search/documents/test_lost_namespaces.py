@@ -10,7 +10,7 @@ from search.documents.store import DocumentStore
 from search.engines.embedded.store import EmbeddedStore
 from search.protocol import Index
 from tests.support.stores.failing_store import FailingStore
-from tests.support.stores.several_stores import MANIFEST, NS, a_document, shown
+from tests.support.stores.several_stores import MANIFEST, NS, a_document, indexed_revisions
 
 
 @pytest.mark.parametrize("noticed_by", ["the next batch", "settling", "the next run"])
@@ -26,7 +26,7 @@ def test_a_store_that_lost_its_index_is_filled_again(
         store.create(NS, MANIFEST)
         assert {*store.unwritten(NS)} == {f"d{number}" for number in range(5)}
     assert store.settle(NS) == {}
-    assert shown(vectors) == store.revisions(NS)
+    assert indexed_revisions(vectors) == store.revisions(NS)
 
 
 def test_after_a_partly_failed_drop_indexing_makes_every_store_complete(
@@ -43,7 +43,12 @@ def test_after_a_partly_failed_drop_indexing_makes_every_store_complete(
     assert not texts.has(texts.documents.index(NS, 30))
     store.create(NS, MANIFEST)
     assert store.settle(NS) == {}
-    assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "1", "b": "1"}
+    assert (
+        indexed_revisions(texts)
+        == indexed_revisions(vectors)
+        == store.revisions(NS, "tests")
+        == {"a": "1", "b": "1"}
+    )
 
 
 def test_a_batch_writes_what_a_crash_left_unwritten_first(
@@ -58,11 +63,11 @@ def test_a_batch_writes_what_a_crash_left_unwritten_first(
         texts.write(row.index, lost.documents, ())
         store.table.record(build, [Written(row, lost)], stores=store.stores)
         store.table.take_out(build, ["gone"])
-    assert shown(vectors).keys() == {"a", "gone"}
+    assert indexed_revisions(vectors).keys() == {"a", "gone"}
     assert store.unwritten(NS).keys() == {"lost", "gone"}
     store.upsert(NS, [a_document("b")])
     assert {*vectors.written[-1]} == {"lost", "b"}
-    assert shown(texts) == shown(vectors) == dict.fromkeys(("a", "b", "lost"), "1")
+    assert indexed_revisions(texts) == indexed_revisions(vectors) == dict.fromkeys(("a", "b", "lost"), "1")
     assert store.unwritten(NS) == {}
 
 

@@ -17,7 +17,7 @@ from search.documents.store import DocumentStore, Rebuilding
 from search.engines.embedded.store import EmbeddedStore
 from search.protocol import Search
 from tests.support.stores.failing_store import FailingStore
-from tests.support.stores.several_stores import MANIFEST, NS, a_document, shown
+from tests.support.stores.several_stores import MANIFEST, NS, a_document, indexed_revisions
 
 DATABASES = ("sqlite",)
 on_both = pytest.mark.parametrize("kept_url", ["sqlite", "postgresql"], indirect=True, scope="module")
@@ -79,11 +79,11 @@ def test_a_namespace_moves_while_documents_are_written_and_deleted(
     assert writes == []
     assert serving(texts, vectors) == ["vectors", "vectors"]
     expected = {"a": "2", "c": "1", "d": "1", "e": "1", "g": "1", "h": "1"}
-    assert shown(vectors) == in_texts.revisions(NS) == expected
+    assert indexed_revisions(vectors) == in_texts.revisions(NS) == expected
     assert indexes(texts) == []
     assert in_texts.generation(NS) > before
     in_texts.upsert(NS, [a_document("i")])
-    assert shown(vectors) == {**expected, "i": "1"}
+    assert indexed_revisions(vectors) == {**expected, "i": "1"}
     assert not any(in_texts.verify(NS, mends=False).values())
 
 
@@ -108,7 +108,7 @@ def test_a_move_that_failed_leaves_the_old_store_serving_and_goes_on_where_it_wa
     with pytest.raises(StoreUnavailable, match="away"):
         move(in_texts, NS, ["vectors"], progress=lose_the_server)
     assert serving(texts, vectors) == ["texts", "texts"]
-    assert shown(texts) == dict.fromkeys("abcdef", "1")
+    assert indexed_revisions(texts) == dict.fromkeys("abcdef", "1")
     in_texts.upsert(NS, [a_document("g")])
     in_texts.delete(NS, ["a"])
     vectors.failure = None
@@ -117,7 +117,7 @@ def test_a_move_that_failed_leaves_the_old_store_serving_and_goes_on_where_it_wa
     assert [names.count("c") for names in vectors.written].count(1) == 1, (
         "a turn that was written is not repeated"
     )
-    assert shown(vectors) == dict.fromkeys("bcdefg", "1")
+    assert indexed_revisions(vectors) == dict.fromkeys("bcdefg", "1")
 
 
 def test_a_move_to_the_present_store_gives_up_an_unfinished_one(
@@ -131,7 +131,7 @@ def test_a_move_to_the_present_store_gives_up_an_unfinished_one(
         move(in_texts, NS, ["vectors"], progress=give_up)
     assert indexes(vectors) == []
     assert serving(texts, vectors) == ["texts", "texts"]
-    assert shown(texts) == dict.fromkeys("abcdef", "1")
+    assert indexed_revisions(texts) == dict.fromkeys("abcdef", "1")
 
 
 def test_a_move_waits_for_a_batch_that_takes_longer_than_writers_wait(
@@ -150,7 +150,7 @@ def test_a_move_waits_for_a_batch_that_takes_longer_than_writers_wait(
 
     move(in_texts, NS, ["vectors"], progress=write_a_long_batch)
     writers[0].join()
-    assert shown(vectors) == dict.fromkeys("abcdef", "1")
+    assert indexed_revisions(vectors) == dict.fromkeys("abcdef", "1")
 
 
 def test_a_reader_of_a_store_that_a_namespace_left_is_dropped(
@@ -186,7 +186,7 @@ def test_a_store_that_refuses_or_loses_a_document_does_not_serve(
     assert serving(vectors) == ["texts"]
     losing.clear()
     move(in_texts, NS, ["vectors"])
-    assert shown(vectors) == in_texts.revisions(NS)
+    assert indexed_revisions(vectors) == in_texts.revisions(NS)
 
 
 def test_an_old_index_whose_server_is_away_is_dropped_later(
@@ -210,7 +210,7 @@ def test_a_namespace_stays_where_it_was_moved_when_it_is_embedded_again(
     move(in_texts, NS, ["vectors"])
     anew.finish()
     assert serving(texts, vectors) == ["vectors", "vectors"]
-    assert shown(vectors) == {"z": "1"}
+    assert indexed_revisions(vectors) == {"z": "1"}
     assert indexes(texts) == []
 
 
@@ -219,7 +219,7 @@ def test_a_namespace_moves_back_to_both_stores(
 ) -> None:
     move(in_texts, NS, ["texts", "vectors"])
     assert serving(texts, vectors) == ["texts", "vectors"]
-    assert shown(texts) == shown(vectors) == dict.fromkeys("abcdef", "1")
+    assert indexed_revisions(texts) == indexed_revisions(vectors) == dict.fromkeys("abcdef", "1")
 
 
 def test_an_unknown_store_is_refused_with_the_stores_that_there_are(store: DocumentStore) -> None:

@@ -22,7 +22,7 @@ from search.documents.store import DocumentStore, Rebuilding
 from search.engines.embedded.store import EmbeddedStore
 from tests.support.servers.databases import empty_database
 from tests.support.stores.failing_store import FailingStore
-from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
+from tests.support.stores.several_stores import MANIFEST, NS, a_document, indexed_revisions, opened
 
 
 def test_every_store_shows_a_batch_under_one_generation(
@@ -31,7 +31,12 @@ def test_every_store_shows_a_batch_under_one_generation(
     store.table.raise_generation(NS, 6)
     batch = [a_document("a"), a_document("b", passages=2), a_document("a", revision="2")]
     generation = store.upsert(NS, batch)
-    assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "2", "b": "1"}
+    assert (
+        indexed_revisions(texts)
+        == indexed_revisions(vectors)
+        == store.revisions(NS, "tests")
+        == {"a": "2", "b": "1"}
+    )
     assert generation == texts.generation(NS) == vectors.generation(NS) == store.generation(NS) == 7
     (state,) = store.namespaces()
     assert (state.name, state.documents, state.passages, state.generation) == (NS, 2, 3, 7)
@@ -47,14 +52,14 @@ def test_a_document_that_one_store_refuses_is_in_the_others_and_is_written_later
         store.upsert(NS, [a_document("a"), a_document("b")])
     assert raised.value.failures == {"b": "vectors: too large"} == store.unwritten(NS)
     assert raised.value.generation == 1
-    assert (shown(texts), shown(vectors)) == ({"a": "1", "b": "1"}, {"a": "1"})
+    assert (indexed_revisions(texts), indexed_revisions(vectors)) == ({"a": "1", "b": "1"}, {"a": "1"})
     assert store.settle(NS) == {"b": "vectors: too large"}
     assert store.generation(NS) == 1
     vectors.refused = {}
     vectors.written.clear()
     assert store.settle(NS) == {}
     assert vectors.written == [["b"]]
-    assert shown(vectors) == {"a": "1", "b": "1"}
+    assert indexed_revisions(vectors) == {"a": "1", "b": "1"}
     assert store.generation(NS) == texts.generation(NS) == vectors.generation(NS) == 2
 
 
@@ -80,11 +85,11 @@ def test_an_unavailable_store_is_tried_three_times_and_then_skipped(
         with pytest.raises(NotEverywhere, match="vectors: connection refused"):
             store.upsert(NS, [a_document(name)])
     assert vectors.written == [["a"], ["a"], ["a"]]
-    assert shown(texts) == {"a": "1", "b": "1"}
+    assert indexed_revisions(texts) == {"a": "1", "b": "1"}
     vectors.failure = None
     assert store.settle(NS) == {}
     assert vectors.written[3:] == [["a", "b"]]
-    assert shown(vectors) == shown(texts)
+    assert indexed_revisions(vectors) == indexed_revisions(texts)
 
 
 def test_one_document_that_a_store_cannot_take_does_not_keep_out_the_others(
@@ -97,7 +102,7 @@ def test_one_document_that_a_store_cannot_take_does_not_keep_out_the_others(
     with pytest.raises(NotEverywhere) as raised:
         store.upsert(NS, [a_document(f"d{number}") for number in range(8)])
     assert raised.value.failures == {"d3": "vectors: cannot say which"}
-    assert sorted(shown(vectors)) == [f"d{number}" for number in range(8) if number != 3]
+    assert sorted(indexed_revisions(vectors)) == [f"d{number}" for number in range(8) if number != 3]
 
 
 def test_deletes_and_replacements_reach_every_store(
@@ -111,16 +116,21 @@ def test_deletes_and_replacements_reach_every_store(
     vectors.failure = StoreUnavailable("away")
     with pytest.raises(NotEverywhere):
         store.upsert(NS, [a_document("a", revision="2")])
-    assert store.revisions(NS, "tests") == shown(texts) == {"a": "2", "c": "1"}
-    assert shown(vectors) == {"a": "1", "b": "1", "c": "1"}
+    assert store.revisions(NS, "tests") == indexed_revisions(texts) == {"a": "2", "c": "1"}
+    assert indexed_revisions(vectors) == {"a": "1", "b": "1", "c": "1"}
     vectors.failure = None
     assert store.settle(NS) == {}
-    assert shown(vectors) == {"a": "2", "c": "1"}
+    assert indexed_revisions(vectors) == {"a": "2", "c": "1"}
     assert set(vectors.vectors(NS, ["a#0", "a#1", "a#2", "b#0"])) == {"a#0"}
     assert store.delete(NS, ["c", "unknown"]) == 1
-    assert shown(texts) == shown(vectors) == {"a": "2"}
+    assert indexed_revisions(texts) == indexed_revisions(vectors) == {"a": "2"}
     store.upsert(NS, [a_document("b", revision="3")])  # a deleted document can be indexed again
-    assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "2", "b": "3"}
+    assert (
+        indexed_revisions(texts)
+        == indexed_revisions(vectors)
+        == store.revisions(NS, "tests")
+        == {"a": "2", "b": "3"}
+    )
 
 
 def test_a_store_that_is_declared_later_receives_everything(
@@ -133,7 +143,7 @@ def test_a_store_that_is_declared_later_receives_everything(
     new = FailingStore(tmp_path / "new")
     later = opened(url, texts=texts, new=new)
     assert later.settle(NS) == {}
-    assert shown(new) == shown(texts)
+    assert indexed_revisions(new) == indexed_revisions(texts)
     # Portions of whole batches.
     assert [len(batch) for batch in new.written] == [11, 1]
     later.close()
@@ -190,9 +200,9 @@ def test_revisions_can_be_read_by_document_id(store: DocumentStore) -> None:
     store.upsert(NS, [a_document("a", revision="7"), a_document("b"), a_document("gone")])
     store.delete(NS, ["gone"])
     asked = ["a", "gone", "never"]
-    assert store.held(NS, asked) == store.held(NS, asked, source="tests") == {"a": "7"}
-    assert store.held(NS, asked, source="elsewhere") == {}
+    assert store.revisions_of(NS, asked) == store.revisions_of(NS, asked, source="tests") == {"a": "7"}
+    assert store.revisions_of(NS, asked, source="elsewhere") == {}
     made = Rebuilding(store, NS, MANIFEST)
-    assert made.held(NS, asked) == {}
+    assert made.revisions_of(NS, asked) == {}
     made.upsert(NS, [a_document("a", revision="8")])
-    assert (made.held(NS, asked), store.held(NS, asked)) == ({"a": "8"}, {"a": "7"})
+    assert (made.revisions_of(NS, asked), store.revisions_of(NS, asked)) == ({"a": "8"}, {"a": "7"})

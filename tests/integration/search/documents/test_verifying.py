@@ -17,7 +17,7 @@ from search.documents.verifying import Difference
 from search.engines.embedded.store import EmbeddedStore
 from search.protocol import Entry, Index
 from tests.support.stores.failing_store import FailingStore
-from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
+from tests.support.stores.several_stores import MANIFEST, NS, a_document, indexed_revisions, opened
 
 
 def test_verify_finds_and_repairs_missing_changed_and_surplus_documents(
@@ -25,7 +25,7 @@ def test_verify_finds_and_repairs_missing_changed_and_surplus_documents(
 ) -> None:
     store.upsert(NS, [a_document(name, passages=2) for name in "abcd"])
     assert not any(store.verify(NS, mends=False).values())
-    held = shown(vectors)
+    held = indexed_revisions(vectors)
 
     def entries(index: Index) -> Iterator[Entry]:
         """A server whose index somebody has changed: one document is gone, one is old, one is not whole, one is foreign."""
@@ -47,7 +47,7 @@ def test_verify_finds_and_repairs_missing_changed_and_surplus_documents(
     assert store.verify(NS, mends=True) == differences
     assert sorted(vectors.written[0]) == ["a", "b", "c"]
     assert not any(store.verify(NS, mends=False).values())
-    assert shown(texts) == shown(vectors) == held == dict.fromkeys("abcd", "1")
+    assert indexed_revisions(texts) == indexed_revisions(vectors) == held == dict.fromkeys("abcd", "1")
     assert store.generation(NS) > generation
     vectors.written.clear()
     vectors.failure = StoreUnavailable("away")
@@ -95,7 +95,7 @@ def test_every_index_is_built_anew_from_a_restored_database(
         texts.documents.index(NS, 30)
     assert vectors.documents.index(NS, 30) is not None, "the old index is searched until then"
     assert store.settle(NS) == {}
-    assert shown(texts) == shown(vectors) == store.revisions(NS) == {"a": "1"}
+    assert indexed_revisions(texts) == indexed_revisions(vectors) == store.revisions(NS) == {"a": "1"}
     assert len([*(tmp_path / "vectors" / "lexical").iterdir()]) == 1
     assert store.drop(NS)
     assert [*(tmp_path / "texts" / "lexical").iterdir()] == []

@@ -95,8 +95,8 @@ def test_cached_vectors_have_the_precision_of_questions(model: Path) -> None:
 
 
 def test_models_are_trusted_as_the_settings_and_the_pipeline_say(tmp_path: Path, declares: Declares) -> None:
-    given = Settings(home=tmp_path, embedder="acme/tiny", embedder_revision="c" * 40, pickled_weights=True)
-    resources = Resources(given, declares(PIPELINE.replace("OPTIONS", "")), "redis://nowhere")
+    settings = Settings(home=tmp_path, embedder="acme/tiny", embedder_revision="c" * 40, pickled_weights=True)
+    resources = Resources(settings, declares(PIPELINE.replace("OPTIONS", "")), "redis://nowhere")
     models = [resources.encoder.embedder.questions, resources.encoder.indexing, resources.reranker("small")]
     assert [cast("OnnxEmbedder", one).trust for one in models] == [
         ModelTrust(revision, tmp_path / "model_hashes", pickled=True)

@@ -90,7 +90,7 @@ def test_an_error_of_elasticsearch_becomes_one_sentence_without_the_key(
         with pytest.raises(failure, match=message) as raised:
             count(store)
         store.close()
-        assert server.asked[0][1]["authorization"] == f"ApiKey {SECRET}"
+        assert server.requests[0][1]["authorization"] == f"ApiKey {SECRET}"
     assert "\n" not in str(raised.value)
     assert SECRET not in f"{raised.value!r} {store!r} {vars(store)} {endpoint!r} {caplog.text}"
 

@@ -28,7 +28,7 @@ def prefix() -> Iterator[str]:
 
 
 @pytest.fixture(scope="class")
-def kept(
+def shared_store(
     request: pytest.FixtureRequest, prefix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OneEngine]:
     """One store for all tests of a class."""

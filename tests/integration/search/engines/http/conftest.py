@@ -22,7 +22,7 @@ def running() -> Iterator[SearchServer]:
 @pytest.fixture
 def server(running: SearchServer) -> SearchServer:
     running.answer = says({"items": PAGES, "found": {"all": 40}})
-    running.asked.clear()
+    running.requests.clear()
     return running
 
 

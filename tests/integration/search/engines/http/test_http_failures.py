@@ -14,7 +14,7 @@ from search.protocol import Search
 from tests.contracts.outside_service import SECRET, Ask, OutsideServiceContract
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.search_server import Answer, SearchServer, cuts_off, hangs_up, says, sends, sleeps
-from tests.support.stores.wiki_source import PAGES, Opens, found, ids
+from tests.support.stores.wiki_source import PAGES, Opens, ids, ranking_of
 
 
 class TestSources(OutsideServiceContract):
@@ -31,7 +31,7 @@ class TestSources(OutsideServiceContract):
         def ask(origin: str, timeout_s: float) -> object:
             # Its address may have no login and no key.
             places = {"params": {"q": "{question}", "key": "{key}"}, "api_key_env": "WIKI_KEY", "key": SECRET}
-            return found(opens(url=f"{origin}/search", **places), timeout_s=timeout_s)
+            return ranking_of(opens(url=f"{origin}/search", **places), timeout_s=timeout_s)
 
         return ask
 
@@ -57,7 +57,7 @@ FAILURES: dict[str, tuple[Answer, type[errors.StageFailure], str]] = {
 def test_a_failure_is_one_sentence_with_the_address(server: SearchServer, opens: Opens, what: str) -> None:
     server.answer, failure, words = FAILURES[what]
     with pytest.raises(failure) as raised:
-        found(opens(timeout_s=0.3 if what == "silence" else 20))
+        ranking_of(opens(timeout_s=0.3 if what == "silence" else 20))
     assert words in str(raised.value)
     assert server.url in str(raised.value)
 
@@ -78,7 +78,7 @@ def test_a_refusal_ends_with_the_endpoint_s_own_sentence_without_a_key_and_what_
     ):
         server.answer = answer
         with pytest.raises(errors.StageFailure) as raised:
-            found(source, filters={"owner": "acme"}, forced_fields=forced)
+            ranking_of(source, filters={"owner": "acme"}, forced_fields=forced)
         assert str(raised.value).endswith(end), raised.value
 
 
@@ -96,12 +96,12 @@ def test_a_declaration_that_the_server_does_not_meet_is_one_sentence(
 ) -> None:
     url = options["url"].replace("{port}", str(urlsplit(server.url).port))
     with pytest.raises(failure, match=words):
-        found(opens(**{**options, "url": url}))
+        ranking_of(opens(**{**options, "url": url}))
 
 
 def test_a_question_too_long_for_an_address_is_one_sentence(opens: Opens) -> None:
     with pytest.raises(errors.NotConfigured, match="URL too long: send it in a `body`"):
-        found(opens(), "“" * 8_192)
+        ranking_of(opens(), "“" * 8_192)
 
 
 def test_one_failing_question_ends_the_others_and_the_next_request_is_answered(
@@ -121,13 +121,16 @@ def test_one_failing_question_ends_the_others_and_the_next_request_is_answered(
         source.search_text("ns", ["good", "bad"], Search(depth=5, timeout_s=50))
     failed.set()
     server.answer = says({"items": PAGES})
-    assert ids(found(source)) == ["wiki/7", "wiki/keys"]
+    assert ids(ranking_of(source)) == ["wiki/7", "wiki/keys"]
 
 
 def test_a_certificate_is_checked(opens: Opens, tmp_path: Path) -> None:
     certificate = Certificate.make(tmp_path)
     with SearchServer(certificate) as server:
         server.answer = says({"items": PAGES})
-        assert ids(found(opens(url=server.url, ca_file=str(certificate.file)))) == ["wiki/7", "wiki/keys"]
+        assert ids(ranking_of(opens(url=server.url, ca_file=str(certificate.file)))) == [
+            "wiki/7",
+            "wiki/keys",
+        ]
         with pytest.raises(errors.StoreUnavailable, match=r"cannot be reached: .*certificate verify failed"):
-            found(opens(url=server.url))
+            ranking_of(opens(url=server.url))

@@ -9,19 +9,19 @@ import pytest
 
 from models.declarations.sources import FilterDialect
 from tests.support.servers.search_server import SearchServer, says
-from tests.support.stores.wiki_source import Opens, found, ids
+from tests.support.stores.wiki_source import Opens, ids, ranking_of
 
 
 def test_filters_look_at_the_fields_of_each_hit(server: SearchServer, opens: Opens) -> None:
     source = opens()
-    assert ids(found(source, depth=1, filters={"source_type": "faq"})) == ["wiki/keys"]
-    assert parse_qs(urlsplit(server.asked[0].target).query)["limit"] == ["50"], "filtering is done here"
-    assert ids(found(source, filters={"published_at": {"gte": "2024-01-01"}})) == ["wiki/7"]
-    assert ids(found(source, exclude_ids=["wiki/7"])) == ["wiki/keys"]
-    assert ids(found(source, filters={"source": "wiki"})) == ["wiki/7", "wiki/keys"]
+    assert ids(ranking_of(source, depth=1, filters={"source_type": "faq"})) == ["wiki/keys"]
+    assert parse_qs(urlsplit(server.requests[0].target).query)["limit"] == ["50"], "filtering is done here"
+    assert ids(ranking_of(source, filters={"published_at": {"gte": "2024-01-01"}})) == ["wiki/7"]
+    assert ids(ranking_of(source, exclude_ids=["wiki/7"])) == ["wiki/keys"]
+    assert ids(ranking_of(source, filters={"source": "wiki"})) == ["wiki/7", "wiki/keys"]
     claiming = opens(metadata={"source": "kind"})
-    assert ids(found(claiming, filters={"source": "wiki"})) == ["wiki/7", "wiki/keys"]
-    unknown = found(source, filters={"year": 2024})
+    assert ids(ranking_of(claiming, filters={"source": "wiki"})) == ["wiki/7", "wiki/keys"]
+    unknown = ranking_of(source, filters={"year": 2024})
     assert unknown.hits == ()
     assert unknown.warnings == ("filter 'year': no document has this field, so nothing matches",)
 
@@ -37,25 +37,25 @@ PINECONE: dict[str, Any] = {
 
 def test_filters_are_sent_in_the_dialect_of_the_endpoint(server: SearchServer, opens: Opens) -> None:
     source = opens(**PINECONE)
-    ranking = found(source, depth=1, filters={"source_type": ["faq"], "year": {"gte": 2020}})
-    assert server.asked[0].body == {
+    ranking = ranking_of(source, depth=1, filters={"source_type": ["faq"], "year": {"gte": 2020}})
+    assert server.requests[0].body == {
         "text": "When is the rent due?",
         "top_k": 1,
         "filter": {"$and": [{"kind": {"$in": ["faq"]}}, {"year": {"$gte": 2020}}]},
     }
     # Fields that the hits have are compared here too; the endpoint alone compares `year`, which they lack.
     assert (ids(ranking), ranking.warnings) == (["wiki/keys"], ())
-    found(source)
-    assert server.asked[1].body["filter"] == {}
+    ranking_of(source)
+    assert server.requests[1].body["filter"] == {}
 
 
 def test_what_a_dialect_cannot_express_is_compared_here_among_more_hits_and_said(
     server: SearchServer, opens: Opens
 ) -> None:
     filters = {"source_type": ["page", "faq"], "published_at": {"gte": "2024-01-01"}}
-    ranking = found(opens(**PINECONE), depth=1, filters=filters)
+    ranking = ranking_of(opens(**PINECONE), depth=1, filters=filters)
     sent = {"kind": {"$in": ["page", "faq"]}}
-    assert server.asked[0].body == {"text": "When is the rent due?", "top_k": 50, "filter": sent}
+    assert server.requests[0].body == {"text": "When is the rent due?", "top_k": 50, "filter": sent}
     assert ids(ranking) == ["wiki/7"]
     assert ranking.warnings == (
         "source: wiki: filter 'published_at': pinecone cannot express the whole condition, which is compared here, "
@@ -68,10 +68,10 @@ def test_hits_that_may_be_missing_because_filters_hold_here_are_said(
 ) -> None:
     faq = {"source_type": "faq"}
     said = "depth: wiki: 1 documents instead of 2: filters and exclusions were compared here, among the first 2 hits"
-    assert found(opens(max_hits=2), depth=2, filters=faq).warnings == (said,)
-    assert found(opens(max_hits=2), depth=2, exclude_ids=["wiki/7"]).warnings == (said,)
-    assert found(opens(max_hits=2), depth=1, filters=faq).warnings == (), "nothing is missing"
-    assert found(opens(max_hits=3), depth=2, filters=faq).warnings == (), "the endpoint has no more"
+    assert ranking_of(opens(max_hits=2), depth=2, filters=faq).warnings == (said,)
+    assert ranking_of(opens(max_hits=2), depth=2, exclude_ids=["wiki/7"]).warnings == (said,)
+    assert ranking_of(opens(max_hits=2), depth=1, filters=faq).warnings == (), "nothing is missing"
+    assert ranking_of(opens(max_hits=3), depth=2, filters=faq).warnings == (), "the endpoint has no more"
 
 
 @pytest.mark.parametrize("dialect", get_args(FilterDialect))
@@ -85,10 +85,10 @@ def test_a_forced_filter_is_compared_here_whatever_the_endpoint_makes_of_it(
     hidden, unfiltered = opens(**{**PINECONE, "filter_dialect": dialect}), opens()
     for forced in ("acme", {"contains": "acm"}, {"not": "other"}, {"exists": True}):
         filters = {"owner": {"all": [forced, {"not": "other"}]}}
-        assert ids(found(source, forced_fields=("owner",), filters=filters)) == ["wiki/acme"]
+        assert ids(ranking_of(source, forced_fields=("owner",), filters=filters)) == ["wiki/acme"]
         # An owner that no hit has may be anybody, also where nothing is sent.
         for lacking in (hidden, unfiltered):
-            assert found(lacking, forced_fields=("owner",), filters={"owner": forced}).hits == ()
+            assert ranking_of(lacking, forced_fields=("owner",), filters={"owner": forced}).hits == ()
 
 
 def test_no_warning_says_what_a_key_forces_or_how_much_that_hides(server: SearchServer, opens: Opens) -> None:
@@ -96,10 +96,10 @@ def test_no_warning_says_what_a_key_forces_or_how_much_that_hides(server: Search
     server.answer = says({"items": [{"id": name, "owner": name} for name in ("acme", "other")]})
     source = opens(**PINECONE, metadata={"owner": "owner"}, max_hits=2)
     forced = {"owner": {"all": [{"contains": "acm"}]}}
-    ranking = found(source, depth=2, forced_fields=("owner",), filters=forced)
+    ranking = ranking_of(source, depth=2, forced_fields=("owner",), filters=forced)
     assert (ids(ranking), ranking.warnings) == (["wiki/acme"], ())
     own = {"id": {"contains": "c"}}
-    ranking = found(source, depth=2, forced_fields=("owner",), filters={**forced, **own})
+    ranking = ranking_of(source, depth=2, forced_fields=("owner",), filters={**forced, **own})
     assert ranking.warnings == (
         "source: wiki: filter 'id': pinecone cannot express the whole condition, which is compared here, among the first "
         "2 hits",

@@ -13,7 +13,7 @@ from models.errors import NotConfigured, StageFailure
 from models.hits import Ranking
 from search.protocol import Search
 from tests.support.servers.search_server import Answer, SearchServer, cuts_off, says, sends
-from tests.support.stores.wiki_source import PAGES, Opens, found, ids
+from tests.support.stores.wiki_source import PAGES, Opens, ids, ranking_of
 
 QUESTION = "“{depth}” & \ud800"
 """A placeholder in it is none, and no JSON has its surrogate."""
@@ -47,16 +47,16 @@ SENT: dict[str, tuple[dict[str, Any], str, Any, dict[str, str | None]]] = {
 @pytest.mark.parametrize("place", SENT)
 def test_a_question_is_sent_in_the_declared_places(server: SearchServer, opens: Opens, place: str) -> None:
     options, target, body, headers = SENT[place]
-    found(opens(**options), QUESTION, depth=4)
-    [asked] = server.asked
-    assert (asked.method, asked.target, asked.body) == (options.get("method", "GET"), target, body)
-    assert {name: asked.headers.get(name) for name in headers} == headers
+    ranking_of(opens(**options), QUESTION, depth=4)
+    [request] = server.requests
+    assert (request.method, request.target, request.body) == (options.get("method", "GET"), target, body)
+    assert {name: request.headers.get(name) for name in headers} == headers
 
 
 def test_a_question_cannot_change_the_rest_of_the_address(server: SearchServer, opens: Opens) -> None:
     source = opens(url=f"{server.url}/{{question}}/x?of={{namespace}}", params={"n": "{depth}"})
-    found(source, "../a.b?a=b#c d", depth=3)
-    assert server.asked[0].target == "/search/%2E%2E%2Fa%2Eb%3Fa%3Db%23c%20d/x?of=ns&n=3"
+    ranking_of(source, "../a.b?a=b#c d", depth=3)
+    assert server.requests[0].target == "/search/%2E%2E%2Fa%2Eb%3Fa%3Db%23c%20d/x?of=ns&n=3"
 
 
 def test_the_vector_of_a_question_is_sent_in_place_of_its_text(server: SearchServer, opens: Opens) -> None:
@@ -64,14 +64,14 @@ def test_the_vector_of_a_question_is_sent_in_place_of_its_text(server: SearchSer
     body = {"query": {"vector": "{vector}", "top_k": "{depth}"}, "shown": "v={vector}"}
     source = opens(method="POST", params={"near": "{vector}"}, body=body, connections=1)
     first, second = source.search_vectors("ns", vectors, Search(depth=3, timeout_s=20.0))
-    assert [asked.body for asked in server.asked] == [
+    assert [request.body for request in server.requests] == [
         {"query": {"vector": [0.5, -0.25], "top_k": 3}, "shown": "v=[0.5,-0.25]"},
         {"query": {"vector": [1.0, 0.0], "top_k": 3}, "shown": "v=[1.0,0.0]"},
     ]
-    assert parse_qs(urlsplit(server.asked[0].target).query) == {"near": ["[0.5,-0.25]"]}
+    assert parse_qs(urlsplit(server.requests[0].target).query) == {"near": ["[0.5,-0.25]"]}
     assert ids(first) == ids(second) == ["wiki/7", "wiki/keys"]
     with pytest.raises(NotConfigured, match=r"only be searched by vector: it has no \{question\}"):
-        found(source)
+        ranking_of(source)
     with pytest.raises(NotConfigured, match=r"only be searched by text: it has no \{vector\}"):
         opens().search_vectors("ns", vectors, Search(depth=5))
 
@@ -94,11 +94,11 @@ def test_several_questions_are_asked_at_once_and_answered_in_order(
 def test_connections_are_reused_and_a_closed_one_is_replaced(server: SearchServer, opens: Opens) -> None:
     source, before, closing = opens(), server.connections, threading.Event()
     for _ in range(3):
-        assert ids(found(source)) == ["wiki/7", "wiki/keys"]
+        assert ids(ranking_of(source)) == ["wiki/7", "wiki/keys"]
     assert server.connections == before + 1
 
     server.answer = sends(200, b'{"items": []}', connection="close")
-    assert found(source).hits == ()
+    assert ranking_of(source).hits == ()
 
     def answers_and_leaves(handler: Any) -> None:
         says({"items": PAGES})(handler)
@@ -107,7 +107,7 @@ def test_connections_are_reused_and_a_closed_one_is_replaced(server: SearchServe
 
     server.answer = answers_and_leaves
     for _ in range(2):
-        assert ids(found(source)) == ["wiki/7", "wiki/keys"]
+        assert ids(ranking_of(source)) == ["wiki/7", "wiki/keys"]
         assert closing.wait(20)
 
 
@@ -120,22 +120,22 @@ def test_a_request_whose_answer_began_is_not_sent_again(
     server: SearchServer, opens: Opens, answer: Answer
 ) -> None:
     source = opens()
-    found(source)
+    ranking_of(source)
     server.answer = answer
     with pytest.raises(StageFailure):
-        found(source)
-    assert len(server.asked) == 2
+        ranking_of(source)
+    assert len(server.requests) == 2
 
 
 def test_undeclared_namespaces_find_nothing_and_send_nothing(server: SearchServer, opens: Opens) -> None:
     source = opens(namespaces=["theirs"])
     assert source.search_text("ns", ["a", "b"], Search(depth=5)) == [Ranking(), Ranking()]
-    assert server.asked == []
+    assert server.requests == []
     assert source.search_text("theirs", ["a"], Search(depth=5, timeout_s=20))[0].hits
 
 
 def test_hits_are_in_the_endpoints_order_with_the_declared_fields(opens: Opens) -> None:
-    ranking = found(opens(total="found.all"))
+    ranking = ranking_of(opens(total="found.all"))
     assert [hit[:5] for hit in ranking.hits] == [
         ("wiki/7#wiki", "wiki/7", 2.5, "page", "2024-05-01"),
         ("wiki/keys#wiki", "wiki/keys", 1.0, "faq", None),
@@ -146,25 +146,25 @@ def test_hits_are_in_the_endpoints_order_with_the_declared_fields(opens: Opens) 
     described = {"published_at": "2024-05-01", "source_type": "page"}
     assert text.metadata == {"url": "https://wiki.example/7", **described}
     # The declared prefix turns the ids of an answer into the ids of indexed documents.
-    assert ids(found(opens(id_prefix=""))) == ["7", "keys"]
+    assert ids(ranking_of(opens(id_prefix=""))) == ["7", "keys"]
 
 
 def test_a_document_found_twice_counts_once_and_the_depth_is_kept(server: SearchServer, opens: Opens) -> None:
     server.answer = says([{"id": 1, "name": "first"}, {"id": 1, "name": "second"}, {"id": 2}, {"id": 3}])
-    ranking = found(opens(hits=None), depth=2)
+    ranking = ranking_of(opens(hits=None), depth=2)
     assert ids(ranking) == ["wiki/1", "wiki/2"]
     assert ranking.texts["wiki/1#wiki"].title == "first"
-    cut = found(opens(hits=None, max_hits=3))
+    cut = ranking_of(opens(hits=None, max_hits=3))
     assert (ids(cut), cut.warnings) == (["wiki/1", "wiki/2"], ("source: wiki: the first 3 of 4 hits count",))
 
 
 def test_html_becomes_text_and_long_texts_are_cut(server: SearchServer, opens: Opens) -> None:
     server.answer = says({"items": [{"id": 1, "name": "A &amp; B", "extract": "<em>Rent</em> &lt; 5"}]})
-    plain = found(opens(text_is_html=True)).texts["wiki/1#wiki"]
+    plain = ranking_of(opens(text_is_html=True)).texts["wiki/1#wiki"]
     assert (plain.title, plain.text) == ("A & B", "Rent < 5")
-    assert found(opens()).texts["wiki/1#wiki"].text == "<em>Rent</em> &lt; 5"
+    assert ranking_of(opens()).texts["wiki/1#wiki"].text == "<em>Rent</em> &lt; 5"
     server.answer = says({"items": [{"id": 1, "name": "n" * 5_000, "extract": "x" * 5_000}]})
-    long = found(opens(text_chars=100)).texts["wiki/1#wiki"]
+    long = ranking_of(opens(text_chars=100)).texts["wiki/1#wiki"]
     assert (len(long.title), len(long.text)) == (500, 100)
 
 
@@ -173,7 +173,7 @@ def test_a_lone_surrogate_is_replaced_and_a_byte_order_mark_ignored(
 ) -> None:
     name = rb"\ud83d \ud83d\ude00 \\ud83d \uDE00 \u00e9"
     server.answer = sends(200, b'\xef\xbb\xbf{"items": [{"id": "a\\ud83d", "name": "%s"}]}' % name)
-    ranking = found(opens())
+    ranking = ranking_of(opens())
     assert ids(ranking) == ["wiki/a\ufffd"]
     assert ranking.texts["wiki/a\ufffd#wiki"].title == "\ufffd \N{GRINNING FACE} \\ud83d \ufffd é"
 
@@ -194,7 +194,7 @@ def test_values_of_wrong_types_do_not_remove_a_hit_but_a_missing_id_does(
     unusable: list[Any] = [None, "", {}, True, "x" * 600, 1.5]
     no_ids: list[Any] = [*({"id": id_} for id_ in unusable), 5]
     server.answer = says({"items": [*odd, *no_ids]})
-    ranking = found(opens(total="items", metadata={"url": "link", "of": "of"}))
+    ranking = ranking_of(opens(total="items", metadata={"url": "link", "of": "of"}))
     assert [hit[2:5] for hit in ranking.hits] == [(0.0, None, None)] * 4
     # A url must be a text, and no JSON may be deeper than indexed metadata.
     assert [dict(text.metadata) for text in ranking.texts.values()] == [{}, {}, {}, {"of": nested(16)}]

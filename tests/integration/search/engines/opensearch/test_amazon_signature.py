@@ -55,7 +55,7 @@ class Amazon(Impostor):
         super().__init__(self._answer)
 
     def _answer(self, target: str, body: bytes) -> Answer:
-        _, headers = self.asked[-1]
+        _, headers = self.requests[-1]
         said = {"content-type": "application/json"}
         credential, names, given = (part.partition("=")[2] for part in headers["authorization"].split(", "))
         scope = credential.removeprefix("AKIDEXAMPLE/")

@@ -112,4 +112,4 @@ def test_a_password_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch) -
             store.has(index_of())
         store.close()
         # base64 of mé:hunter2 in UTF-8
-        assert impostor.asked[0][1]["authorization"] == "Basic bcOpOmh1bnRlcjI="
+        assert impostor.requests[0][1]["authorization"] == "Basic bcOpOmh1bnRlcjI="

@@ -23,7 +23,7 @@ class TestOpenSearchStore(Emptied, StoreContract, RebuildingContract, DrawnFilte
 
     @pytest.fixture(scope="class")
     @classmethod
-    def kept(cls, server: OpenSearchServer) -> Iterator[OneEngine]:
+    def shared_store(cls, server: OpenSearchServer) -> Iterator[OneEngine]:
         """One store for all tests of the class."""
         opens = partial(server.opened, "own", vectors=True)
         with opens() as engine, with_documents(engine, another=opens) as store:
@@ -38,6 +38,6 @@ class TestWithoutVectors(Emptied, WritingContract, TextContract):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def kept(cls, without_vectors: OpenSearchServer) -> Iterator[OneEngine]:
+    def shared_store(cls, without_vectors: OpenSearchServer) -> Iterator[OneEngine]:
         with without_vectors.opened(analyser="english") as engine, with_documents(engine) as store:
             yield store

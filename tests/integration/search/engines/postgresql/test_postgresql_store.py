@@ -23,11 +23,11 @@ from tests.contracts.store_ranking import EmbeddedScoresContract, VectorContract
 from tests.contracts.store_rebuilding import RebuildingContract
 from tests.support.servers.postgresql_server import PostgresqlServer, opened
 from tests.support.stores.known_index import KnownIndexes, index_of
-from tests.support.stores.one_engine import Emptied, OneEngine, held, with_documents
+from tests.support.stores.one_engine import Emptied, OneEngine, indexed_revisions, with_documents
 
 
 @pytest.fixture(scope="class")
-def kept(request: pytest.FixtureRequest, server: PostgresqlServer) -> Iterator[OneEngine]:
+def shared_store(request: pytest.FixtureRequest, server: PostgresqlServer) -> Iterator[OneEngine]:
     """One store for all tests of a class."""
     opens = partial(opened, server.url(), **request.cls.options)
     with opens() as engine, with_documents(engine, server.url(), another=opens) as store:
@@ -133,7 +133,7 @@ def test_a_document_that_no_column_takes_is_refused_by_itself_and_half_a_charact
         store.upsert("ns", [good, document("b", "pear", metadata={"source_type": "x\0"})])
     assert list(raised.value.failures) == ["b"]
     assert "NUL" in raised.value.failures["b"]
-    assert held(store) == {"half": "1"}
+    assert indexed_revisions(store) == {"half": "1"}
 
 
 def test_a_statement_is_not_compiled_first(store: OneEngine) -> None:
@@ -153,4 +153,4 @@ def test_an_index_whose_tables_are_gone_is_made_again(server: PostgresqlServer, 
     store.upsert("ns", [document("a", "pear")])
     server.execute("DROP TABLE chorale_engine_1_passages, chorale_engine_1_terms", "alone")
     store.verify("ns", mends=True)
-    assert held(store) == {"a": "1"}
+    assert indexed_revisions(store) == {"a": "1"}

@@ -27,7 +27,7 @@ from tests.support.servers.certificates import Certificate
 from tests.support.servers.local_http import LocalHttp, QuietHandler
 from tests.support.servers.weaviate_server import WeaviateServer, shared_weaviate
 from tests.support.stores.known_index import index_of, revisions, with_known_indexes
-from tests.support.stores.weaviate_namespaces import found
+from tests.support.stores.weaviate_namespaces import hit_ids
 
 ROOT = Path(__file__).parents[5]
 KEY = "the-administrators-key"
@@ -129,7 +129,7 @@ def test_a_failing_server_is_named_in_time_and_found_again_once_it_is_back(
                     call()
         finally:
             recovering()
-        assert found(store, "pear") == ["a#0"]
+        assert hit_ids(store, "pear") == ["a#0"]
 
 
 @pytest.mark.parametrize(
@@ -259,5 +259,5 @@ def test_tls_with_a_private_certificate(tmp_path: Path, monkeypatch: pytest.Monk
         store = with_known_indexes(WeaviateStore(server.endpoint(), key=KEY))
         store.create(index_of())
         store.write(index_of(), [document("a", "pear")], ())
-        assert found(store, "pear") == ["a#0"]
+        assert hit_ids(store, "pear") == ["a#0"]
         store.close()

@@ -20,7 +20,7 @@ from tests.support.servers.weaviate_server import (
     shared_weaviate,
 )
 from tests.support.stores.known_index import index_of
-from tests.support.stores.weaviate_namespaces import found
+from tests.support.stores.weaviate_namespaces import hit_ids
 
 
 def vector_index(endpoint: WeaviateEndpoint) -> dict[str, Any]:
@@ -39,7 +39,7 @@ class TestNamespaces:
         store.write(index_of(), [document("a", "pear")], ())
         delete_tenants(store._endpoint)
         for call in (
-            lambda: found(store, "pear"),
+            lambda: hit_ids(store, "pear"),
             lambda: store.write(index_of(), [document("a", "pear")], ()),
             lambda: store.warm("ns"),
         ):
@@ -47,7 +47,7 @@ class TestNamespaces:
                 call()
         assert not store.has(index_of())
         store.create(index_of())
-        assert found(store, "pear") == []
+        assert hit_ids(store, "pear") == []
 
 
 class TestDeclaration:
@@ -67,7 +67,7 @@ class TestDeclaration:
             for _ in range(2):
                 quantised.create(index_of())
             quantised.write(index_of(), [document("a", "pear")], ())
-            assert found(quantised, "pear") == ["a#0"]
+            assert hit_ids(quantised, "pear") == ["a#0"]
             assert vector_index(quantised._endpoint)["quantisers"] == [quantiser]
 
     def test_more_replicas_than_nodes_are_refused_with_their_number(self) -> None:
@@ -112,8 +112,8 @@ class TestWriting:
             with pytest.raises(StoreUnavailable):
                 store.write(index_of(), [document("a", *["plum"] * 6, revision="2")], ())
         store.write(index_of(), [document("a", "cherry", "cherry", revision="3")], ())
-        assert found(store, "plum") == []
-        assert found(store, "cherry") == ["a#0", "a#1"]
+        assert hit_ids(store, "plum") == []
+        assert hit_ids(store, "cherry") == ["a#0", "a#1"]
         assert len([*store.entries(index_of())]) == 2
 
     def test_a_deletion_that_deletes_nothing_ends(
@@ -134,7 +134,7 @@ class TestWriting:
         store.create(index_of())
         half = document("half", "pear", metadata={"source_type": "\ud800", "colour": "\ud800"})
         store.write(index_of(), [half, document("c", "pear")], ())
-        assert found(store, "pear") == ["c#0", "half#0"]
+        assert hit_ids(store, "pear") == ["c#0", "half#0"]
 
 
 def then_cut_off(written: Callable[..., object]) -> Callable[..., None]:

@@ -26,9 +26,9 @@ from tests.support.stores.weaviate_namespaces import normalised, vector_document
 
 
 @pytest.fixture(scope="module")
-def kept() -> Iterator[OneEngine]:
-    with shared_weaviate() as engine, with_documents(engine) as kept:
-        yield kept
+def shared_store() -> Iterator[OneEngine]:
+    with shared_weaviate() as engine, with_documents(engine) as store:
+        yield store
 
 
 class TestWeaviateStore(Emptied, StoreContract, RebuildingContract, DrawnFiltersContract):

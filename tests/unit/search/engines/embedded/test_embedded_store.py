@@ -20,7 +20,7 @@ from tests.support.stores.one_engine import Emptied, OneEngine, embedded_store
 class Embedded(Emptied):
     @pytest.fixture(scope="class")
     @classmethod
-    def kept(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneEngine]:
+    def shared_store(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneEngine]:
         with closing(embedded_store(tmp_path_factory.mktemp("corpus"))) as store:
             yield store
 
@@ -44,7 +44,7 @@ class TestEmbeddedStoreReadByAnother(Emptied, NamespacesContract, WritingContrac
 
     @pytest.fixture(scope="class")
     @classmethod
-    def kept(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneEngine]:
+    def shared_store(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneEngine]:
         folder = tmp_path_factory.mktemp("corpus")
         with closing(embedded_store(folder)) as reader, closing(embedded_store(folder)) as writer:
             for name in ("create", "upsert", "delete", "drop"):

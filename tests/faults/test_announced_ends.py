@@ -1,4 +1,4 @@
-"""Tasks are told of every end, although the processes that tell are killed all the time."""
+"""A task is called for the end of each request, although the processes that send the call are killed all the time."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def running() -> Iterator[RunningPipeline]:
         yield pipeline
 
 
-def told(pipeline: RunningPipeline) -> list[tuple[str, str]]:
+def callbacks(pipeline: RunningPipeline) -> list[tuple[str, str]]:
     """Returns the task's id and the request's id of each message."""
     raw: Any = pipeline.redis.lrange("shop", 0, -1)
     messages = [json.loads(one) for one in raw]
     return [(one["headers"]["id"], json.loads(b64decode(one["body"]))[1]["request_id"]) for one in messages]
 
 
-def test_every_end_is_told_with_one_task_id_although_the_sweepers_are_killed(
+def test_every_end_is_announced_with_one_task_id_although_the_sweepers_are_killed(
     running: RunningPipeline,
 ) -> None:
     chosen = random.Random(11)
@@ -60,9 +60,9 @@ def test_every_end_is_told_with_one_task_id_although_the_sweepers_are_killed(
             running.start(sweeper)
         time.sleep(0.01)
 
-    until(lambda: {request_id for _, request_id in told(running)} == ended, 60)
+    until(lambda: {request_id for _, request_id in callbacks(running)} == ended, 60)
 
-    assert len({task_id for task_id, _ in told(running)}) == REQUESTS
+    assert len({task_id for task_id, _ in callbacks(running)}) == REQUESTS
     until(lambda: running.redis.xlen(OUTBOX) == running.redis.xlen(CALLBACKS) == 0)
-    # Whoever tells holds a lease of less than a second and renews it.
+    # The process that sends the calls holds a lease of less than a second and renews it.
     until(lambda: running.redis.exists(CALLBACK_LEASE))

@@ -1,4 +1,4 @@
-"""Synthetic passages and questions with given vectors, so that a corpus of any size needs no model.
+"""Synthetic passages and questions with vectors of their own, so that a corpus of any size needs no model.
 
 Words, lengths and questions are distributed as the terms of texts are after analysis, without stop words; `docs/evidence/growth.md` compares.
 """
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from inference.backends import EMBEDDERS
 from models.documents import Document, Matrix, Passage, Vector
 
-BACKEND = "given"
-EMBEDDERS[BACKEND] = f"{__name__}:GivenVectors"
+BACKEND = "synthetic"
+EMBEDDERS[BACKEND] = f"{__name__}:SyntheticEmbedder"
 DIMENSION = 384
 TOPIC_PASSAGES = 50
 """Passages that share a topic: a word of the text, and a direction of the vector."""
@@ -25,7 +25,7 @@ WORDS, SPREAD, MOST_WORDS = 66, 0.6, 250
 """The median length of a passage, the standard deviation of the logarithm of lengths, and the longest one."""
 QUESTION_WORDS = 8
 _TOPIC_WORDS = 30
-_OF_TOPIC, _OF_TOPIC_IN_QUESTION = 0.3, 0.5
+_TOPIC_SHARE, _QUESTION_TOPIC_SHARE = 0.3, 0.5
 """The shares of words that come from the topic's own."""
 # A word's share of a text is inversely proportional to its rank plus 10 (Zipf and Mandelbrot): the first has one in 80.
 _SHARES = np.cumsum(1 / np.arange(11, VOCABULARY + 11))
@@ -33,11 +33,11 @@ _LETTERS = "bcfghjkmpqvwxz"
 """No word of them has a stem, is a stop word, or reads as an identifier."""
 
 
-class GivenVectors:
+class SyntheticEmbedder:
     """An `inference.protocol.Embedder`: a text's vector is its topic's direction and a part of its own."""
 
-    fingerprint = "given/1"
-    comparable = ("given/1",)
+    fingerprint = "synthetic/1"
+    comparable = ("synthetic/1",)
     dimension = DIMENSION
     max_pieces = 254
     knows_words = True
@@ -79,7 +79,7 @@ def passages(first: int, end: int) -> Iterator[Document]:
     for number in range(first, end):
         rng = np.random.default_rng(number)
         length = min(MOST_WORDS, 1 + int(WORDS * np.exp(rng.normal(0, SPREAD))))
-        text = _text(number // TOPIC_PASSAGES, length, _OF_TOPIC, rng)
+        text = _text(number // TOPIC_PASSAGES, length, _TOPIC_SHARE, rng)
         passage = Passage(f"d{number}#0", 0, text, start=0, end=len(text), vector=_vector(text))
         yield Document(f"d{number}", "growth", "", (passage,), revision="1", content_hash=f"{number:032x}")
 
@@ -89,15 +89,15 @@ def questions(count: int, size: int, *, seed: int) -> list[str]:
     rng = np.random.default_rng([1, seed])
     topics = rng.integers(0, max(1, size // TOPIC_PASSAGES), count).tolist()
     return [
-        f"{_text(topic, QUESTION_WORDS, _OF_TOPIC_IN_QUESTION, rng)} {_word(2, seed)}{_word(3, number)}"
+        f"{_text(topic, QUESTION_WORDS, _QUESTION_TOPIC_SHARE, rng)} {_word(2, seed)}{_word(3, number)}"
         for number, topic in enumerate(topics)
     ]
 
 
-def _text(topic: int, words: int, of_topic: float, rng: np.random.Generator) -> str:
+def _text(topic: int, words: int, topic_share: float, rng: np.random.Generator) -> str:
     ranks = _ranks(words, rng)
     own = _ranks(_TOPIC_WORDS, np.random.default_rng([2, topic]))
-    ranks = np.where(rng.random(words) < of_topic, rng.choice(own, words), ranks)
+    ranks = np.where(rng.random(words) < topic_share, rng.choice(own, words), ranks)
     return " ".join([_word(1, topic), *(_word(0, rank) for rank in ranks.tolist())])
 
 

@@ -1,5 +1,5 @@
-"""Who names a namespace that is not there learns which ones are there, as far as they are its business, and no path of the
-server; the log has both."""
+"""A caller that names an unknown namespace gets the names of those that it may know, and no path of the server; the log has
+both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.servers.redis_server import RedisServer
 
 pytestmark = pytest.mark.slow
 
-ASKED: dict[str, Any] = {"namespace": "nowhere", "branches": ["bm25"], "timeout_s": 20}
+OPTIONS: dict[str, Any] = {"namespace": "nowhere", "branches": ["bm25"], "timeout_s": 20}
 SECRET = "payroll"
 WRONG = "there is no namespace 'nowhere'"
 DETAIL = f"{WRONG}; there are: {SECRET}"
@@ -42,38 +42,38 @@ def pipeline(log: Path) -> Iterator[RunningPipeline]:
         yield running
 
 
-Told = tuple[str, str]
-"""What a caller is told, and all of the answer."""
+Response = tuple[str, str]
+"""The error that a caller gets, and all of the answer."""
 
 
-def by_client(pipeline: RunningPipeline) -> Told:
-    answer = pipeline.client().retrieve("bread", **ASKED)
+def by_client(pipeline: RunningPipeline) -> Response:
+    answer = pipeline.client().retrieve("bread", **OPTIONS)
     assert (answer.status, reasons(answer)) == ("failed", [("search.bm25", "bad_index")])
     return answer.degraded[0].detail, answer.model_dump_json()
 
 
-def by_adapter(pipeline: RunningPipeline) -> Told:
+def by_adapter(pipeline: RunningPipeline) -> Response:
     with pytest.raises(InvalidRequest) as raised:
-        Connection(pipeline.server.url).ask("bread", ASKED)
+        Connection(pipeline.server.url).ask("bread", OPTIONS)
     return str(raised.value), str(raised.value)
 
 
-def by_celery(pipeline: RunningPipeline) -> Told:
-    given = {"questions": ["bread"], "request_id": "asked-by-celery", **ASKED}
-    pipeline.app.send_task(TASK_RETRIEVE, args=[given], queue=QUEUE_RETRIEVE)
+def by_celery(pipeline: RunningPipeline) -> Response:
+    request = {"questions": ["bread"], "request_id": "asked-by-celery", **OPTIONS}
+    pipeline.app.send_task(TASK_RETRIEVE, args=[request], queue=QUEUE_RETRIEVE)
     answer = AsyncResult("asked-by-celery", app=pipeline.app).get(timeout=20)
     return answer["degraded"][0]["detail"], json.dumps(answer)
 
 
-def by_http(names: set[str] | None, pipeline: RunningPipeline) -> Told:
+def by_http(names: set[str] | None, pipeline: RunningPipeline) -> Response:
     allowed = names and frozenset(names)
     with HttpApi(pipeline.resources.settings) as api, api.client("acme", namespaces=allowed) as client:
-        response = client.post("/v1/searches", json={"questions": ["bread"], **ASKED})
+        response = client.post("/v1/searches", json={"questions": ["bread"], **OPTIONS})
     assert response.status_code == 404
     return response.json()["detail"], response.text
 
 
-def by_mcp(pipeline: RunningPipeline) -> Told:
+def by_mcp(pipeline: RunningPipeline) -> Response:
     # They take seconds to import, in each process that collects the tests.
     from chorale_client.adapters.mcp import mcp_server
     from mcp.client import Client
@@ -88,7 +88,7 @@ def by_mcp(pipeline: RunningPipeline) -> Told:
     return "", asyncio.run(called())
 
 
-def by_documents(pipeline: RunningPipeline) -> Told:
+def by_documents(pipeline: RunningPipeline) -> Response:
     client = pipeline.client()
     tickets = client.delete("nowhere", ["a"]), client.delete_namespace("nowhere")
     reports = [client.wait_visible(ticket, wait_s=20) for ticket in tickets]
@@ -97,7 +97,7 @@ def by_documents(pipeline: RunningPipeline) -> Told:
     return errors.pop(), repr(reports)
 
 
-CALLERS: dict[str, tuple[Callable[[RunningPipeline], Told], str, bool]] = {
+CALLERS: dict[str, tuple[Callable[[RunningPipeline], Response], str, bool]] = {
     "the client": (by_client, DETAIL, True),
     "an adapter": (by_adapter, DETAIL, True),
     "the Celery task": (by_celery, DETAIL, True),
@@ -107,19 +107,19 @@ CALLERS: dict[str, tuple[Callable[[RunningPipeline], Told], str, bool]] = {
     "the MCP tool": (by_mcp, "", False),
     "documents": (by_documents, WRONG, True),
 }
-"""Each with what it is told, and whether it may know the other namespace."""
+"""Each with the error that it gets, and whether it may know the other namespace."""
 
 
-@pytest.mark.parametrize(("asks", "told", "may_know"), CALLERS.values(), ids=CALLERS)
+@pytest.mark.parametrize(("call", "error", "may_know"), CALLERS.values(), ids=CALLERS)
 def test_a_caller_learns_which_of_its_namespaces_there_are_and_no_path(
     pipeline: RunningPipeline,
     log: Path,
-    asks: Callable[[RunningPipeline], Told],
-    told: str,
+    call: Callable[[RunningPipeline], Response],
+    error: str,
     may_know: bool,
 ) -> None:
-    detail, whole = asks(pipeline)
-    assert detail == told
+    detail, whole = call(pipeline)
+    assert detail == error
     assert may_know or SECRET not in whole
     assert str(pipeline.home) not in whole
     assert f"database; there are: {SECRET}" in log.read_text()
