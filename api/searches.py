@@ -243,7 +243,7 @@ def ended(answer: Answer, grant: Grant, parts: Collection[str]) -> Response:
     if (missing := unknown_namespace(answer, grant.sees_namespace)) is not None:
         return response_of(problem("not_found", missing, field="namespace"))
     is_refused = answer.status == Status.REFUSED
-    is_retryable = is_refused or any(consequence(part.reason).retry_worth_it for part in answer.degraded)
+    is_retryable = is_refused or any(consequence(part.reason).is_retryable for part in answer.degraded)
     if is_retryable:
         headers["Retry-After"] = str(max(RETRY_AFTER_S, math.ceil(answer.retry_after_s or 0)))
     why = "; ".join(f"{part.where}: {part.reason}" for part in answer.degraded)

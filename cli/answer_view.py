@@ -87,12 +87,12 @@ def summary(answer: Answer) -> Text:
     return Text(" · ", "dim").join(parts)
 
 
-def _count_line(questions: Sequence[QuestionAnswer], hits_shown: int) -> str:
-    if not hits_shown:
+def _count_line(questions: Sequence[QuestionAnswer], hit_count: int) -> str:
+    if not hit_count:
         return "no hits"
-    hits = counted(hits_shown, "hit")
+    hits = counted(hit_count, "hit")
     totals = [question.total_matches for question in questions if question.total_matches is not None]
-    return f"{hits}, at least {sum(totals):,} matches" if totals and sum(totals) > hits_shown else hits
+    return f"{hits}, at least {sum(totals):,} matches" if totals and sum(totals) > hit_count else hits
 
 
 def missing_lines(degraded: Iterable[Degradation], warnings: Iterable[str] = ()) -> list[Text]:
@@ -119,7 +119,7 @@ def hits_table(hits: Sequence[Hit], *, explain: bool = False) -> Table:
     table.columns[2].no_wrap = True
     table.expand = True
     for number, hit in enumerate(hits):
-        table.add_row(Text(str(hit.rank), "bold"), _document(hit), _found_by(hit, explain=explain))
+        table.add_row(Text(str(hit.rank), "bold"), _document(hit), _branch_table(hit, explain=explain))
         if number < len(hits) - 1:
             table.add_row()
     return table
@@ -145,7 +145,7 @@ def highlighted(snippet: Snippet) -> Text:
     return text
 
 
-def _found_by(hit: Hit, *, explain: bool) -> Table:
+def _branch_table(hit: Hit, *, explain: bool) -> Table:
     """A line for each branch, and the fused score."""
     table = Table.grid(padding=(0, 1))
     for justify in ("left", "right", "right"):

@@ -39,7 +39,7 @@ _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of writing the output.  An error of opening a file has the file's name."""
 
 
-def of_job(outcome: str | None, counts: Mapping[str, int]) -> int:
+def job_exit_code(outcome: str | None, counts: Mapping[str, int]) -> int:
     """Exit code of a command that waited for a job."""
     if outcome == "cancelled":
         return BY_STATUS[Status.CANCELLED]
@@ -71,7 +71,7 @@ def exit_with(error: Exception, *, is_process: bool = False) -> None:
     else:
         # Python would print the message of the error as it is.
         details = visible("".join(traceback.format_exception(error)))
-        file = None if is_process else _kept(details)
+        file = None if is_process else _error_file(details)
         if file is None:
             sys.stderr.write(details)
             sys.exit(OTHER)
@@ -82,7 +82,7 @@ def exit_with(error: Exception, *, is_process: bool = False) -> None:
     sys.exit(WRONG_USAGE if isinstance(error, WrongDeclaration | InvalidRequest) else OTHER)
 
 
-def _kept(details: str) -> str | None:
+def _error_file(details: str) -> str | None:
     """The name of a new file with these details, which only this user may read; None if it cannot be written."""
     try:
         descriptor, name = mkstemp(prefix="chorale-error-", suffix=".log")

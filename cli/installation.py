@@ -112,8 +112,8 @@ class Installation:
         settings = self.settings
         return Chorale(self.redis_url, broker_url=settings.broker_url, answer_ttl_s=settings.answer_ttl_s)
 
-    def asking(self) -> Cells:
-        """Asks the cells that have workers; raises NotRunning, with what to do about it, if none has."""
+    def live_cells(self) -> Cells:
+        """The cells that have workers; raises NotRunning, with what to do about it, if none has."""
         from chorale_client import Cells
 
         from monitoring.heartbeats import read_heartbeats
@@ -160,10 +160,10 @@ class Installation:
         return client
 
 
-def upgraded_database(settings: Settings, of: str, unavailable: type[ServiceError]) -> str:
+def upgraded_database(settings: Settings, content: str, unavailable: type[ServiceError]) -> str:
     """The address of the audit database once it has the newest schema; raises `unavailable` if it cannot be used.
 
-    `of` says what a command looks for in it.
+    `content` says what a command looks for in it.
     """
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -173,7 +173,7 @@ def upgraded_database(settings: Settings, of: str, unavailable: type[ServiceErro
     try:
         upgrade(url)
     except SQLAlchemyError as error:
-        raise unavailable(f"the database of the {of} cannot be used: {cause(error)}") from error
+        raise unavailable(f"the database of the {content} cannot be used: {cause(error)}") from error
     return url
 
 

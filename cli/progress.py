@@ -71,7 +71,7 @@ def note(so_far: Progress) -> str:
 
 
 @contextmanager
-def asking_bar(console: Console, total: int | None) -> Iterator[Callable[[str, int], None]]:
+def question_bar(console: Console, total: int | None) -> Iterator[Callable[[str, int], None]]:
     """Yields a function to call with what is asked, and how many questions were answered since the last call."""
     done = 0
     with ProgressBar(console, "asking", total=total) as bar:

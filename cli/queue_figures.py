@@ -62,7 +62,7 @@ class Watch(Duty):
 
 
 def figures_app(figures: Callable[[], Mapping[str, QueueState] | None]) -> Starlette:
-    async def of_queue(request: Request) -> JSONResponse:
+    async def queue_state(request: Request) -> JSONResponse:
         if (states := figures()) is None:
             return JSONResponse({"error": "the broker does not answer"}, 503)
         if (state := states.get(request.path_params["queue"])) is None:
@@ -70,7 +70,7 @@ def figures_app(figures: Callable[[], Mapping[str, QueueState] | None]) -> Starl
         # A queue that is not declared yet, or of unknown length, needs no further worker.
         return JSONResponse({"length": state.length or 0, "age_s": round(state.age_s or 0.0, 3)})
 
-    return Starlette(routes=[Route("/{queue}", of_queue)])
+    return Starlette(routes=[Route("/{queue}", queue_state)])
 
 
 def main() -> int | str:

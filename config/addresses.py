@@ -17,7 +17,7 @@ _DATABASES = ("sqlite", "postgresql")
 _DATABASE = re.compile(r"[\w+]+://([^:/]*(:[^@]*)?@)?(\[[^/?]+\]|[^/:?@]+)?(:\d{1,5})?([/?].*)?")
 """An address as SQLAlchemy parses it; importing SQLAlchemy takes a second."""
 _DATABASE_LOGIN = re.compile(r"^[^:/]*(:[^@]*)?@")
-_MEANT = ("host", "port", "dbname", "options", "virtual_host")
+_IDENTIFYING = ("host", "port", "dbname", "options", "virtual_host")
 """Query parameters that identify the server or database (PostgreSQL's `options` may select a schema)."""
 _UNREADABLE = (
     "the address cannot be read: in a user or password write / as %2F, # as %23, ? as %3F, @ as %40, : as %3A and "
@@ -59,9 +59,9 @@ def server_of(url: str) -> str:
     if scheme.startswith("postgresql"):
         url = f"postgresql://{_DATABASE_LOGIN.sub('', rest)}"
     parts = urlsplit(url)
-    meant = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name in _MEANT])
+    query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name in _IDENTIFYING])
     host = parts.netloc.rpartition("@")[2].lower()
-    return f"{parts.scheme}://{host}{parts.path}{f'?{meant}' if meant else ''}"
+    return f"{parts.scheme}://{host}{parts.path}{f'?{query}' if query else ''}"
 
 
 def _check_scheme(url: str, schemes: tuple[str, ...]) -> None:

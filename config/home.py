@@ -79,12 +79,12 @@ ANSWER_LIMIT_S = 1.0
 def shared(home: Path, environ: Mapping[str, str], names: frozenset[str], redis_url: str) -> Iterator[None]:
     """While the block runs, other processes find these variables of `environ` (`shared_environment`) and the Redis."""
     file = home / FILE
-    given = sorted(name for name in names - {*_OF_ONE_TERMINAL} if environ.get(name))
+    exported = sorted(name for name in names - {*_OF_ONE_TERMINAL} if environ.get(name))
     content = {
         "pid": os.getpid(),
         "began": psutil.Process().create_time(),
         "redis_url": redis_url,
-        "environment": {name: environ[name] for name in given},
+        "environment": {name: environ[name] for name in exported},
     }
     write_private(file, json.dumps(content))  # the content has passwords
     try:

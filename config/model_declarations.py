@@ -162,8 +162,8 @@ class RerankerDeclaration(Declared):
     @property
     def client_options(self) -> dict[str, Any]:
         """What the client of an endpoint takes.  The key is read at the first use, which raises NotConfigured if it is not set."""
-        given = {"url", "api", "ca_file", *({"max_pieces", "batch"} & self.model_fields_set)}
-        return {**self.model_dump(include=given), "api_key": partial(key_in, self.api_key_env)}
+        included = {"url", "api", "ca_file", *({"max_pieces", "batch"} & self.model_fields_set)}
+        return {**self.model_dump(include=included), "api_key": partial(key_in, self.api_key_env)}
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -410,9 +410,11 @@ def variables() -> frozenset[str]:
 def unknown_variables(environ: Mapping[str, str]) -> dict[str, str | None]:
     """Variables with our prefix that are not settings, each with the most similar setting, if any."""
     known = [name.upper() for name in Settings.model_fields]
-    meant: dict[str, str | None] = {}
+    suggestions: dict[str, str | None] = {}
     for variable in sorted(environ):
         name = variable.removeprefix(PREFIX)
         if variable.startswith(PREFIX) and not variable.startswith(_NOT_SETTINGS) and name not in known:
-            meant[variable] = next((PREFIX + match for match in get_close_matches(name, known, 1)), None)
-    return meant
+            suggestions[variable] = next(
+                (PREFIX + match for match in get_close_matches(name, known, 1)), None
+            )
+    return suggestions

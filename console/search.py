@@ -201,7 +201,7 @@ def degraded_view(
             "reason": part["reason"],
             "detail": part.get("detail", ""),
             "meaning": consequence(part["reason"]).when,
-            "may_pass": consequence(part["reason"]).retry_worth_it,
+            "may_pass": consequence(part["reason"]).is_retryable,
             "ms": ms.get(part["where"]),
         }
         for part in degraded

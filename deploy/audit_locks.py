@@ -20,17 +20,17 @@ Pin: TypeAlias = tuple[str, str]
 
 LOCKS = Path(__file__).parents[1] / "requirements"
 _PIN = re.compile(r"^([a-z0-9._-]+)(?:\[[^]]+\])?==(\S+)", re.MULTILINE)
-_SHOWN = 10
+_MOST_NAMED = 10
 _PIP_AUDIT = ("-m", "pip_audit", "--format=json", "--no-deps", "--disable-pip", "--progress-spinner=off")
 
 
 def main() -> int:
     pins = sorted({pin for lock in LOCKS.glob("*.txt") for pin in _PIN.findall(lock.read_text("utf-8"))})
-    weaknesses = dict(_asked_of_pypi(pins))
+    weaknesses = dict(_weaknesses(pins))
     lines = [f"PyPI answered for {len(weaknesses)} of {len(pins)} locked versions"]
     if unanswered := ["==".join(pin) for pin in pins if pin not in weaknesses]:
-        more = f" and {len(unanswered) - _SHOWN} more" if len(unanswered) > _SHOWN else ""
-        lines.append(f"NOT CHECKED: {', '.join(unanswered[:_SHOWN])}{more}")
+        more = f" and {len(unanswered) - _MOST_NAMED} more" if len(unanswered) > _MOST_NAMED else ""
+        lines.append(f"NOT CHECKED: {', '.join(unanswered[:_MOST_NAMED])}{more}")
     weak = {pin: ids for pin, ids in weaknesses.items() if ids}
     lines += [f"{'=='.join(pin)}: {', '.join(ids)}" for pin, ids in weak.items()]
     lines.append(f"{len(weak)} of the {len(weaknesses)} versions that were checked have known weaknesses")
@@ -38,7 +38,7 @@ def main() -> int:
     return 1 if weak else 3 if unanswered else 0
 
 
-def _asked_of_pypi(pins: Iterable[Pin]) -> Iterator[tuple[Pin, list[str]]]:
+def _weaknesses(pins: Iterable[Pin]) -> Iterator[tuple[Pin, list[str]]]:
     """The ids of the weaknesses of each version that PyPI knows."""
     # pip-audit takes one version of a package at a time, and a lock has one for each Python.
     for batch in zip_longest(*(list(same) for _, same in groupby(pins, key=lambda pin: pin[0]))):

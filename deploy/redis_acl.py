@@ -64,7 +64,7 @@ _DRAINING = (
     *("xadd", "xread", "xdel", "xlen", "xrange", "xtrim", "incr"),
     *("xreadgroup", "xautoclaim", "xclaim", "xack", "xgroup|create"),
 )
-_LOOKING = ("scan", "info", "bgrewriteaof")
+_INSPECTION = ("scan", "info", "bgrewriteaof")
 _MEMORY_INFO = "info|memory"
 """Documents are accepted only if Redis has room for them."""
 
@@ -191,7 +191,7 @@ def _consuming(queues: Sequence[str]) -> Grant:
     return Grant((*lists, *bindings, *_OWN_BROKER_KEYS), _CONSUMING, channels)
 
 
-def _asking(*also_read: str) -> tuple[Grant, ...]:
+def _caller_grants(*also_read: str) -> tuple[Grant, ...]:
     """The grants that `chorale_client` needs to send requests."""
     read = (keys.OVERLOAD, keys.TIMEOUTS, keys.OUTBOX_LIMIT, keys.SERVED + "*", *also_read)
     return (
@@ -209,7 +209,7 @@ def _asking(*also_read: str) -> tuple[Grant, ...]:
 
 
 _WRITING = (
-    *_asking(keys.INDEXED + "*"),
+    *_caller_grants(keys.INDEXED + "*"),
     *_sending_to(QUEUE_INDEX),
     Grant((keys.HANDED_IN,), ("get", "set", _MEMORY_INFO)),
     Grant((keys.NOT_DONE + "*",), ("zadd", "zincrby", "zrem", "zscore", "expire")),
@@ -232,9 +232,9 @@ ROLES: Mapping[str, Role] = {
     role.name: role
     for role in (
         # chorale_client: applications that send requests
-        Role("caller", _asking(), channels=_ANSWERS),
+        Role("caller", _caller_grants(), channels=_ANSWERS),
         # an application's own Celery workers, which also ask
-        Role("application", (*_asking(), Grant((_GROUPS,), _CHORDS)), channels=_ANSWERS),
+        Role("application", (*_caller_grants(), Grant((_GROUPS,), _CHORDS)), channels=_ANSWERS),
         # a caller that also hands in documents
         Role("writer", _WRITING, channels=_ANSWERS),
         # the HTTP API: a writer that counts the calls of each key, and copies rules
@@ -272,7 +272,7 @@ ROLES: Mapping[str, Role] = {
         ),
         Role(
             "operator",  # runs `chorale index`, `status`, `doctor`, `backup`
-            (Grant((*_WORKERS, *_OUTBOXES, *_INDEXING), (*_WORK, *_DRAINING, *_LOOKING)), _CALLING),
+            (Grant((*_WORKERS, *_OUTBOXES, *_INDEXING), (*_WORK, *_DRAINING, *_INSPECTION)), _CALLING),
             channels=_EVERYWHERE,
         ),
         # redis-cli in emergencies
@@ -287,12 +287,12 @@ def acl_file(environ: Mapping[str, str]) -> str:
     Without a login only PING is allowed, for health checks.  Sweeper and callers may send tasks to CHORALE_ON_END_QUEUES, and
     an application's workers take them.  Flower may command workers if CHORALE_REMOTE_CONTROL is true.
     """
-    given = {name: environ.get(role.variable, "") for name, role in ROLES.items()}
-    if not any(given.values()):
+    passwords = {name: environ.get(role.variable, "") for name, role in ROLES.items()}
+    if not any(passwords.values()):
         raise WrongDeclaration(
             f"no password for any role; set some of: {', '.join(role.variable for role in ROLES.values())}"
         )
-    for name, password in given.items():
+    for name, password in passwords.items():
         if 0 < len(password) < SHORTEST_PASSWORD:
             raise WrongDeclaration(
                 f"{ROLES[name].variable} has {len(password)} characters; at least {SHORTEST_PASSWORD} are needed"
@@ -310,7 +310,7 @@ def acl_file(environ: Mapping[str, str]) -> str:
         channels["flower"] = _COMMANDS
     lines = ["user default reset on nopass resetchannels -@all +ping"]
     lines += [
-        role.rule(given[name] or None, more.get(name, ()), channels.get(name, ()))
+        role.rule(passwords[name] or None, more.get(name, ()), channels.get(name, ()))
         for name, role in ROLES.items()
     ]
     return "\n".join(lines) + "\n"

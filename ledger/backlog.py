@@ -101,7 +101,7 @@ def read_outbox_bound(client: Redis) -> OutboxBound:
     return OutboxBound(PROTOCOL.default_outbox_limit if limit is None else int(limit), int(refused or 0))
 
 
-MOST_SHOWN = 3
+MOST_LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Quarantine:
 def read_quarantine(client: Redis) -> Quarantine:
     """Raises RedisError."""
     entries: Any = client.hgetall(QUARANTINE)
-    first = sorted(entries.items())[:MOST_SHOWN]
+    first = sorted(entries.items())[:MOST_LISTED]
     return Quarantine(len(entries), {safe_repr(_text(name)): _text(why) for name, why in first})
 
 

@@ -86,7 +86,7 @@ def outcomes(
 ) -> tuple[Outcome, ...]:
     """One outcome for each branch of the plan, then one for each store.  `absent`: why a branch left no result."""
     branches: list[Outcome] = []
-    of_store: dict[str, list[Outcome]] = {}
+    by_store: dict[str, list[Outcome]] = {}
     for branch in plan.branches:
         branch_result = branch_results.get(branch.name)
         if branch_result is not None and (
@@ -102,11 +102,11 @@ def outcomes(
             counts = Counts() if branch.is_costly else counts_of(reason)
             fails = counts.branch and (not counts.by_the_clock or _was_fair(branch, timeout_s))
             outcome = Outcome(branch.name, "failed" if fails else "says_nothing", str(reason))
-            is_store_s = counts.store and not (branch_result and failed_in_its_encoder(branch_result))
-            store = Outcome(branch.name, "failed" if is_store_s else "says_nothing", str(reason))
+            counts_for_store = counts.store and not (branch_result and failed_in_its_encoder(branch_result))
+            store = Outcome(branch.name, "failed" if counts_for_store else "says_nothing", str(reason))
         branches.append(outcome)
-        of_store.setdefault(branch.store, []).append(store)
-    return (*branches, *(_of_store(name, store_outcomes) for name, store_outcomes in of_store.items()))
+        by_store.setdefault(branch.store, []).append(store)
+    return (*branches, *(_store_outcome(name, store_outcomes) for name, store_outcomes in by_store.items()))
 
 
 def ended_before_its_store(branch_result: BranchResult) -> bool:
@@ -142,7 +142,7 @@ def counts_of(reason: str) -> Counts:
         return COUNTS[Reason.ERROR]
 
 
-def _of_store(name: str, store_outcomes: Iterable[Outcome]) -> Outcome:
+def _store_outcome(name: str, store_outcomes: Iterable[Outcome]) -> Outcome:
     """One outcome for the store: an answer of any of its branches outweighs the others."""
     by_verdict = {outcome.verdict: outcome for outcome in store_outcomes}
     first = next(by_verdict[v] for v in ("answered", "failed", "says_nothing") if v in by_verdict)

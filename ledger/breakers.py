@@ -28,7 +28,7 @@ ALL_WELL_FOR_S = 0.1
 """How long a process reuses a snapshot with every breaker closed and no overload."""
 FORGOTTEN_AFTER_MS = 600_000
 """Failures farther apart are not in a row; durations that are older are dropped."""
-DURATIONS_KEPT = 200
+MOST_DURATIONS = 200
 FEWEST_DURATIONS = 20
 """With fewer durations the 95th percentile would be one of the two slowest."""
 CLAIM_GRACE_MS = 1_000
@@ -131,8 +131,8 @@ class Breakers:
 
     def arguments(self, request_id: str, outcomes: Iterable[Outcome]) -> list[Any]:
         """The arguments of the script that counts the outcomes of an ended request."""
-        kept_ms = max(FORGOTTEN_AFTER_MS, 2 * self._open_ms)
-        args: list[Any] = [request_id, self._failures, self._open_ms, kept_ms, DURATIONS_KEPT]
+        ttl_ms = max(FORGOTTEN_AFTER_MS, 2 * self._open_ms)
+        args: list[Any] = [request_id, self._failures, self._open_ms, ttl_ms, MOST_DURATIONS]
         for outcome in outcomes:
             ms = "" if outcome.answered_after_ms is None else outcome.answered_after_ms
             args += [outcome.name, outcome.verdict, outcome.reason, ms]

@@ -64,7 +64,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldResult:
+class UnreportedResult:
     """The result of a branch that the end of its request brings, because nobody reported it."""
 
     branch: str
@@ -110,9 +110,9 @@ class Snapshot(Entry):
     forged: frozenset[str] = field(default=frozenset(), compare=False)
     """The branches whose results no worker of this installation has made for this plan."""
     reported: Mapping[str, BranchResult] = field(default_factory=dict, compare=False)
-    """The results by branch that this process reported in the same step, or holds.  `branch_results` has the other results."""
-    held: Sequence[HeldResult] = field(default=(), compare=False)
-    """The results of a request that was neither reported nor joined (`ledger.held`)."""
+    """The results by branch that this process has just reported, or never reports.  `branch_results` has the other results."""
+    unreported: Sequence[UnreportedResult] = field(default=(), compare=False)
+    """The results of a request that its process joins itself, without reports (`ledger.local_join`)."""
 
     @property
     def remaining_ms(self) -> int:
@@ -124,7 +124,7 @@ class Snapshot(Entry):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class QueueMessage:
     """A message from a queue, and what the ledger answered to its first step."""
 
     queue: str
@@ -154,10 +154,10 @@ class End:
     """For the audit alone: JSON of the scores that completed rankings, by branch for each question asked.  Empty: none."""
     plan: bytes = b""
     """For the audit alone: the plan of a request that was never published.  Empty: the ledger has it, or there is none."""
-    held: Sequence[HeldResult] = ()
+    unreported: Sequence[UnreportedResult] = ()
     """Results that the end stores, because nobody reported them."""
     accepted_at_ms: int = 0
-    """Distinguishes a held request from a later one with the same id."""
+    """Distinguishes the request of `unreported` from a later request with the same id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,11 @@ from ledger.protocol import (
     End,
     Entry,
     PlanOutcome,
+    QueueMessage,
     ReportOutcome,
     Snapshot,
     Started,
     Sweep,
-    Taken,
 )
 from ledger.signing import Signer
 from models.branch_result import BranchResult, sent
@@ -91,7 +91,7 @@ class RedisLedger:
         """None if nobody waits for this branch any more."""
         return self._started(self._run("start_one", [entry_key(request_id)], [branch]))
 
-    def take(self, *, first: tuple[str, str, str] | None, most: Mapping[str, int]) -> list[Taken]:
+    def take(self, *, first: tuple[str, str, str] | None, most: Mapping[str, int]) -> list[QueueMessage]:
         """Start or join `first` (queue, task and task id of a message in hand; None if a token of `READY` has woken the worker),
         then pop up to `most` messages of each queue and start or join them too.
 
@@ -99,7 +99,7 @@ class RedisLedger:
         at the head of its queue.
         """
         flat = self._run("take", list(most), [*(first or ("", "", "")), *most.values()])
-        return [self._taken(*message) for message in flat]
+        return [self._queue_message(*message) for message in flat]
 
     def report_all(
         self, reports: Sequence[tuple[str, BranchResult, Started | None, bytes]]
@@ -128,7 +128,7 @@ class RedisLedger:
             result, wire = sent(result)
             reported[request_id, result.branch] = result
             plan = plans[request_id] if started is None else started.mac
-            mac = self._signer.sign(*_of_branch_result(request_id, plan, result.branch, wire))
+            mac = self._signer.sign(*_signed_branch_result(request_id, plan, result.branch, wire))
             args += [request_id, result.branch, str(result.status), wire, result.attempt]
             args += ["" if started is None else started.accepted_at_ms, callback, mac]
         return (*self._run("report_all", args=args), reported)
@@ -143,12 +143,12 @@ class RedisLedger:
         the breaker transitions (`ledger.breakers.read_transitions` reads them).  Only the first end counts outcomes."""
         args: list[Any] = []
         for end in ends:
-            held: list[Any] = [end.accepted_at_ms] if end.held else []
-            for result in end.held:
-                held += [result.branch, result.status, result.wire]
-            args += [7 + len(held), len(end.outcomes), end.request_id, by, end.body]
+            unreported: list[Any] = [end.accepted_at_ms] if end.unreported else []
+            for result in end.unreported:
+                unreported += [result.branch, result.status, result.wire]
+            args += [7 + len(unreported), len(end.outcomes), end.request_id, by, end.body]
             args += ["1" if end.is_complete else "0", end.coalescing_key or "", end.completed, end.plan]
-            args += [*held, *end.outcomes]
+            args += [*unreported, *end.outcomes]
         answers = self._run("finish_all", args=args)
         return [(None if took_ms is None else int(took_ms), turned) for took_ms, turned in answers]
 
@@ -175,7 +175,7 @@ class RedisLedger:
     def _plan_args(self, request_id: str, chord: Chord) -> list[Any]:
         latest_ms = max((part.limit_ms for part in chord.parts), default=0)
         key = chord.coalescing_key or ""
-        mac = self._signer.sign(*_of_plan(request_id, chord.request, key.encode(), chord.plan))
+        mac = self._signer.sign(*_signed_plan(request_id, chord.request, key.encode(), chord.plan))
         args: list[Any] = [request_id, chord.plan, latest_ms]
         args += [chord.finish_reserve_ms, chord.fusion_reserve_ms, key, mac]
         for part in chord.parts:
@@ -195,11 +195,11 @@ class RedisLedger:
             for request_id, mac in zip(request_ids, macs, strict=True)
         }
 
-    def _taken(self, queue: bytes, message: bytes, answer: Any) -> Taken:
+    def _queue_message(self, queue: bytes, message: bytes, answer: Any) -> QueueMessage:
         name = queue.decode(errors="replace")
         if answer and isinstance(answer[0], bytes):
-            return Taken(name, message, True, joined=self._joined(answer))
-        return Taken(name, message, answer is not None, started=self._started(answer))
+            return QueueMessage(name, message, True, joined=self._joined(answer))
+        return QueueMessage(name, message, answer is not None, started=self._started(answer))
 
     def _started(self, answer: Any) -> Started | None:
         if not answer:
@@ -208,7 +208,7 @@ class RedisLedger:
         coalescing_key, mac, request_id, deadline_ms, again = about
         request, plan, mac = request or b"", plan or b"", mac or b""
         is_signed = self._signer.verifies(
-            mac, *_of_plan(request_id.decode(), request, coalescing_key or b"", plan)
+            mac, *_signed_plan(request_id.decode(), request, coalescing_key or b"", plan)
         )
         try:
             times = int(remaining_ms), int(since_accepted_ms), int(accepted_at_ms), int(deadline_ms)
@@ -239,26 +239,28 @@ class RedisLedger:
             entry = _entry(request_id, fields | {b"state": state_before})
         except (KeyError, ValueError):
             return None  # a malformed entry, which the sweeper sets aside
-        planned = _of_plan(request_id, entry.request, fields.get(b"coalescing_key", b""), entry.plan or b"")
+        planned = _signed_plan(
+            request_id, entry.request, fields.get(b"coalescing_key", b""), entry.plan or b""
+        )
         names = [name.decode() for names in own_branches for name in names]
         own = {branch: reported[request_id, branch] for branch in names}
         forged = {
             branch
             for branch, wire in entry.branch_results.items()
             if not self._signer.verifies(
-                fields.get(b"mac:" + branch.encode()), *_of_branch_result(request_id, mac, branch, wire)
+                fields.get(b"mac:" + branch.encode()), *_signed_branch_result(request_id, mac, branch, wire)
             )
         }
         is_signed = entry.plan is None or self._signer.verifies(mac, *planned)
         return entry.at(int(now_ms), is_signed=is_signed, forged=frozenset(forged), reported=own)
 
 
-def _of_plan(request_id: str, request: bytes, coalescing_key: bytes, plan: bytes) -> tuple[bytes, ...]:
+def _signed_plan(request_id: str, request: bytes, coalescing_key: bytes, plan: bytes) -> tuple[bytes, ...]:
     """What the signature of a plan covers."""
     return b"plan", request_id.encode(), request, coalescing_key, plan
 
 
-def _of_branch_result(request_id: str, plan: bytes, branch: str, wire: bytes) -> tuple[bytes, ...]:
+def _signed_branch_result(request_id: str, plan: bytes, branch: str, wire: bytes) -> tuple[bytes, ...]:
     """What the signature of a branch result covers; `plan` is the signature of the plan."""
     return b"result", request_id.encode(), plan, branch.encode(), wire
 

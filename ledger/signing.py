@@ -31,27 +31,29 @@ READ_EVERY_S = 1.0
 class Signer:
     """Thread-safe.  Signs with the first key, verifies with all.
 
-    Without `given` keys the key is in Redis: the first process that needs it makes it.
+    Without configured keys the key is in Redis: the first process that needs it makes it.
     """
 
-    def __init__(self, client: Redis, given: Sequence[bytes] = ()) -> None:
+    def __init__(self, client: Redis, configured: Sequence[bytes] = ()) -> None:
         self._client = client
-        self._is_given = bool(given)
-        self._keys = tuple(given)
+        self._is_configured = bool(configured)
+        self._keys = tuple(configured)
         self._read_at_s = 0.0
         self._lock = threading.Lock()
 
     def keep(self) -> None:
         """Read the key that all processes share, and write it back if Redis was emptied.  Raises RedisError."""
-        if self._is_given:
+        if self._is_configured:
             return
         with self._lock:
             # GET comes first: a full Redis refuses SET NX even if the key exists.
             shared = cast("bytes | None", self._client.get(SIGNING))
             if shared is None:
-                mine = self._keys[0] if self._keys else secrets.token_bytes(KEY_BYTES)
+                own_key = self._keys[0] if self._keys else secrets.token_bytes(KEY_BYTES)
                 # A pipeline is not used, because its errors show the arguments of a command.
-                shared = cast("bytes | None", self._client.set(SIGNING, mine, nx=True, get=True)) or mine
+                shared = (
+                    cast("bytes | None", self._client.set(SIGNING, own_key, nx=True, get=True)) or own_key
+                )
             # The key before is kept: another process may have signed with it just now.
             self._keys = (shared, *[key for key in self._keys if key != shared][:1])
             self._read_at_s = time.monotonic()
@@ -68,7 +70,7 @@ class Signer:
             return False
         if self._is_by(mac, parts):
             return True
-        if self._is_given or time.monotonic() < self._read_at_s + READ_EVERY_S:
+        if self._is_configured or time.monotonic() < self._read_at_s + READ_EVERY_S:
             return False
         try:
             self.keep()

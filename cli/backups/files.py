@@ -119,7 +119,7 @@ _RUNS_BY_ITSELF = (
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFiles:
+class DataFiles:
     """What of an installation is in files of its own, and what is elsewhere."""
 
     documents: Path | None
@@ -143,7 +143,7 @@ class KeptFiles:
         return sentences
 
 
-def kept_files(installation: Installation) -> KeptFiles:
+def data_files(installation: Installation) -> DataFiles:
     resources, stores = installation.resources, installation.pipeline.stores
     file = resources.documents.file if resources.written_stores else None
     documents = None if file is None else file.path
@@ -154,7 +154,7 @@ def kept_files(installation: Installation) -> KeptFiles:
     kinds = {name: stores[name].kind for name in resources.written_stores}
     servers = {name: kind for name, kind in kinds.items() if kind != "embedded"}
     # Both may be in one file, which is copied once.
-    return KeptFiles(documents, None if trail == documents else trail, servers, in_postgresql)
+    return DataFiles(documents, None if trail == documents else trail, servers, in_postgresql)
 
 
 def back_up(installation: Installation, target: Path, *, force: bool) -> Backup:
@@ -162,14 +162,14 @@ def back_up(installation: Installation, target: Path, *, force: bool) -> Backup:
 
     Raises ServiceError, with BadIndex where a database is damaged.
     """
-    kept = kept_files(installation)
+    data = data_files(installation)
     _check_target(target, force=force)
     draft = target.with_name(f"{target.name}.{os.getpid()}")
     try:
         draft.mkdir(mode=0o700, parents=True)
-        states = [] if kept.documents is None else copy_documents(kept.documents, draft / DOCUMENTS)
-        if kept.trail is not None and kept.trail.exists():
-            copy_trail(kept.trail, draft / TRAIL)
+        states = [] if data.documents is None else copy_documents(data.documents, draft / DOCUMENTS)
+        if data.trail is not None and data.trail.exists():
+            copy_trail(data.trail, draft / TRAIL)
         made = Backup(
             format=HOME_FORMAT,
             program=version("chorale-client"),

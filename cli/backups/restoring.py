@@ -12,7 +12,7 @@ from chorale_client.keys import GENERATION
 from redis import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from cli.backups.files import DOCUMENTS, TRAIL, Backup, KeptFiles, kept_files, read_backup
+from cli.backups.files import DOCUMENTS, TRAIL, Backup, DataFiles, data_files, read_backup
 from cli.installation import Installation
 from cli.local.home_lock import hold_home
 from config.home import HOME_FORMAT, check_home, mark_home
@@ -29,29 +29,29 @@ def put_back(installation: Installation, folder: Path, *, force: bool) -> Backup
 
     Raises ServiceError, with WriterBusy and BadIndex.
     """
-    backup, kept, home = read_backup(folder), kept_files(installation), installation.settings.home
-    if (DOCUMENTS in backup.files) != (kept.documents is not None):
+    backup, data, home = read_backup(folder), data_files(installation), installation.settings.home
+    if (DOCUMENTS in backup.files) != (data.documents is not None):
         have = "documents" if DOCUMENTS in backup.files else "no documents in a file"
         raise ServiceError(
             f"{folder} has {have}, unlike the installation here: set CHORALE_PIPELINE_FILE and CHORALE_DOCUMENTS_URL "
             "to what was backed up"
         )
-    with hold_home(home), _alone(installation, kept):
-        trail = kept.trail if TRAIL in backup.files else None
-        known = _known_generations(installation, kept, folder, backup)
-        existing = [str(path) for path in (kept.documents, trail) if path is not None and path.exists()]
+    with hold_home(home), _alone(installation, data):
+        trail = data.trail if TRAIL in backup.files else None
+        known = _known_generations(installation, data, folder, backup)
+        existing = [str(path) for path in (data.documents, trail) if path is not None and path.exists()]
         if existing and not force:
             raise ServiceError(f"{', '.join(existing)} would be replaced: add --force, or set CHORALE_HOME")
         replacement = _Replacement()
         try:
             made: dict[str, int] = {}
-            if kept.documents is not None and DOCUMENTS in backup.files:
+            if data.documents is not None and DOCUMENTS in backup.files:
                 # The generation must be higher than each one under which an answer was cached.  Redis, which knows the newest,
                 # may be away.  No namespace has had as many batches as there were seconds since 1970.
                 now = int(time.time())
                 least = {name: max(generation + 1, now) for name, generation in known.items()}
-                new = replacement.of(kept.documents)
-                made = documents_from(folder / DOCUMENTS, new, generations=least, servers=kept.servers)
+                new = replacement.of(data.documents)
+                made = documents_from(folder / DOCUMENTS, new, generations=least, servers=data.servers)
             if trail is not None:
                 shutil.copyfile(folder / TRAIL, replacement.of(trail))
             replacement.finish()
@@ -61,15 +61,15 @@ def put_back(installation: Installation, folder: Path, *, force: bool) -> Backup
         check_home(home)
         if trail is not None:
             _print_rules(installation)
-    _print_restored(installation, _with_indexes(installation, kept, made), gone=known.keys() - made.keys())
+    _print_restored(installation, _with_indexes(installation, data, made), gone=known.keys() - made.keys())
     return backup
 
 
-def _with_indexes(installation: Installation, kept: KeptFiles, made: dict[str, int]) -> dict[str, int]:
+def _with_indexes(installation: Installation, data: DataFiles, made: dict[str, int]) -> dict[str, int]:
     """The generations of the namespaces, with their indexes in files; `chorale verify` builds those of servers."""
     resources = installation.resources
     for name in resources.written_stores:
-        if name not in kept.servers:
+        if name not in data.servers:
             for namespace in made:
                 resources.serving(name, namespace).warm(namespace)
     return {name: resources.documents.generation(name) for name in made}
@@ -116,30 +116,30 @@ def _beside(target: Path, what: str) -> Path:
 
 
 @contextmanager
-def _alone(installation: Installation, kept: KeptFiles) -> Iterator[None]:
+def _alone(installation: Installation, data: DataFiles) -> Iterator[None]:
     """Hold every namespace, so that nobody indexes; raises ServiceError where workers run or one is held."""
     if installation.redis is not None and (workers := read_heartbeats(installation.redis)):
         raise ServiceError(
             f"{len(workers)} processes work here ({', '.join(worker.name for worker in workers)}): stop them first"
         )
-    with ExitStack() as held:
-        if kept.documents is not None and kept.documents.exists():
-            table = DocumentTable(kept.documents, writer_wait_s=0)
-            held.callback(table.close)
+    with ExitStack() as locks:
+        if data.documents is not None and data.documents.exists():
+            table = DocumentTable(data.documents, writer_wait_s=0)
+            locks.callback(table.close)
             # A damaged database is replaced as well.
             with suppress(BadIndex, StoreUnavailable):
                 for state in table.namespaces():
-                    held.enter_context(table.exclusive(state.name))
+                    locks.enter_context(table.exclusive(state.name))
         yield
 
 
 def _known_generations(
-    installation: Installation, kept: KeptFiles, folder: Path, backup: Backup
+    installation: Installation, data: DataFiles, folder: Path, backup: Backup
 ) -> dict[str, int]:
     """The newest generation with which an answer may have been cached, by namespace: in the data, the backup or Redis."""
     known: dict[str, int] = {}
-    if kept.documents is not None and DOCUMENTS in backup.files:
-        known = _highest(generations_in(kept.documents), generations_in(folder / DOCUMENTS, is_copy=True))
+    if data.documents is not None and DOCUMENTS in backup.files:
+        known = _highest(generations_in(data.documents), generations_in(folder / DOCUMENTS, is_copy=True))
     if installation.redis is not None:
         for key in installation.redis.scan_iter(GENERATION + "*", count=1_000):
             name = key.decode().removeprefix(GENERATION)

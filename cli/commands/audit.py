@@ -120,7 +120,7 @@ def erase(
     if not column or others:
         raise typer.BadParameter("give one of --request, --correlation, --namespace", param_hint="erase")
     with trail() as engine:
-        waiting = _ask_redis(lambda redis: deletion.count_waiting(redis, column, value))
+        waiting = _call_redis(lambda redis: deletion.count_waiting(redis, column, value))
         in_outbox = waiting if isinstance(waiting, int) else 0
         if column == "request_id" and not in_outbox:
             value = matching(engine, value) or value
@@ -131,15 +131,15 @@ def erase(
         if not yes:
             there = counted(count, "request")
             confirm_deletion(there, f"Delete {there} {selection}?", as_json=as_json)
-        fields, left = _erase(engine, column, value)
+        fields, remaining = _erase(engine, column, value)
     from_outbox, from_jobs = fields["removed_from_outbox"], fields["erased_from_jobs"]
     too = "" if from_outbox is None else f", {from_outbox:,} from the outbox"
     too += f", {counted(from_jobs, 'line')} of jobs" if from_jobs else ""
     sentence = f"{counted(fields['removed'], 'request')} {selection}: deleted from the trail{too}"
     print_result(fields, sentence, as_json=as_json)
-    for what in left:
+    for what in remaining:
         print_line(f"chorale: {what}", sys.stderr)
-    if left:
+    if remaining:
         raise typer.Exit(PART_DONE)
 
 
@@ -151,31 +151,33 @@ def _erase(engine: Engine, column: str, value: str) -> tuple[dict[str, Any], lis
     which = deletion.requests_of(column, value)
     # In this order: see records/audit/deletion.py.
     with working_bar("erasing"):
-        from_outbox = _ask_redis(lambda redis: deletion.erase_waiting(redis, column, value))
+        from_outbox = _call_redis(lambda redis: deletion.erase_waiting(redis, column, value))
         deletion.wait_for_drainers(engine)
         ids = deletion.ids_of(engine, which)
         removed = deletion.remove_rows(engine, which)
         from_jobs, unended = _erase_from_jobs(column, value)
-        is_rewritten = _ask_redis(lambda redis: deletion.forget_answers(redis, ids))
-        running = _ask_redis(lambda redis: deletion.count_running_shadows(redis, ids))
+        is_rewritten = _call_redis(lambda redis: deletion.forget_answers(redis, ids))
+        running = _call_redis(lambda redis: deletion.count_running_shadows(redis, ids))
         is_empty = deletion.checkpoint(engine)
-    left = []
+    remaining = []
     if isinstance(running, int) and running:
-        left.append(f"{counted(running, 'shadow')} of these requests still run: call this again in a minute")
+        remaining.append(
+            f"{counted(running, 'shadow')} of these requests still run: call this again in a minute"
+        )
     if isinstance(from_outbox, str):
-        left.append(
+        remaining.append(
             f"the outbox was not reached, and requests that wait in it still enter the trail; {from_outbox}"
         )
     elif is_rewritten is not True:
         why = is_rewritten or "Redis has not written its append-only file anew"
-        left.append(f"the texts stay in the append-only file of Redis until it is rewritten; {why}")
+        remaining.append(f"the texts stay in the append-only file of Redis until it is rewritten; {why}")
     if not is_empty:
-        left.append(
+        remaining.append(
             "the texts stay in the database's -wal file, since a process reads the database; call this again"
         )
     if unended:
         keep = "job has not ended and keeps its" if unended == 1 else "jobs have not ended and keep their"
-        left.append(f"{unended:,} {keep} lines: `chorale jobs cancel`, then call this again")
+        remaining.append(f"{unended:,} {keep} lines: `chorale jobs cancel`, then call this again")
     fields = {
         "removed": removed,
         "removed_from_outbox": None if isinstance(from_outbox, str) else from_outbox,
@@ -183,7 +185,7 @@ def _erase(engine: Engine, column: str, value: str) -> tuple[dict[str, Any], lis
         "log_of_redis_rewritten": is_rewritten is True,
         "log_of_database_emptied": is_empty,
     }
-    return fields, left
+    return fields, remaining
 
 
 def _erase_from_jobs(column: str, value: str) -> tuple[int, int]:
@@ -196,7 +198,7 @@ def _erase_from_jobs(column: str, value: str) -> tuple[int, int]:
         return (store.erase_lines(value), store.unended()) if column == "correlation_id" else (0, 0)
 
 
-def _ask_redis(do: Callable[[Redis], int]) -> int | str:
+def _call_redis(do: Callable[[Redis], int]) -> int | str:
     """What `do` returns, or a sentence why Redis cannot be asked."""
     from redis.exceptions import RedisError
 

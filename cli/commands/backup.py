@@ -65,9 +65,9 @@ def restore(
 
 
 def _show(installation: Installation, where: Path, backup: Backup, *, as_json: bool) -> None:
-    from cli.backups.files import DOCUMENTS, TRAIL, kept_files
+    from cli.backups.files import DOCUMENTS, TRAIL, data_files
 
-    elsewhere = kept_files(installation).elsewhere
+    elsewhere = data_files(installation).elsewhere
     documents = counted(sum(state["documents"] for state in backup.namespaces), "document")
     namespaces = counted(len(backup.namespaces), "namespace")
     copied = f"{documents} in {namespaces}" if DOCUMENTS in backup.files else "no documents"

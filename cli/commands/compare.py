@@ -144,7 +144,7 @@ def _sides(collection: Collection, settings: Settings, names: tuple[str, str]) -
     """The answers of both sides: read, or asked of the pipeline."""
     from cli.commands.evaluate import index_collection
     from cli.local.measured_pipeline import measured_pipeline
-    from cli.progress import asking_bar
+    from cli.progress import question_bar
     from evaluation.judged.comparison import answered, read_answers
     from tasks.wiring.pipeline import load_pipeline
 
@@ -160,7 +160,7 @@ def _sides(collection: Collection, settings: Settings, names: tuple[str, str]) -
         console = stderr()
         with measured_pipeline(settings, pipeline) as measured:
             index_collection(collection, measured.resources, console)
-            with asking_bar(console, len(configurations) * len(collection.questions)) as progress:
+            with question_bar(console, len(configurations) * len(collection.questions)) as progress:
                 for name in configurations:
                     answers[name] = answered(
                         collection, pipeline, name, ask=measured.client.ask, progress=progress

@@ -33,7 +33,7 @@ def delete(
     from tasks.indexing.namespace_writer import delete_documents
 
     check_namespace(namespace)
-    distinct_ids = list(dict.fromkeys(map(_as_kept, ids)))
+    distinct_ids = list(dict.fromkeys(map(_stored_form, ids)))
     installation = find_installation().cell_of(namespace)
     report = delete_documents(
         installation.resources, distinct_ids, namespace=namespace, order=order_of(installation, namespace)
@@ -51,7 +51,7 @@ def delete(
         raise typer.Exit(PART_DONE)
 
 
-def _as_kept(document_id: str) -> str:
+def _stored_form(document_id: str) -> str:
     """The id in the form that stores keep.  A malformed id, which no store has, stays as it is."""
     from ingest.document_ids import checked_id
 

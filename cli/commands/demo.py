@@ -92,14 +92,14 @@ def demo(
                 terminal.print(f"  The console: http://{http}/", style="bold")
                 terminal.print(f"  Log in with this key: {installation.new_key()}\n", soft_wrap=True)
             if sys.stdin.isatty() and sys.stdout.isatty():
-                _take_questions(tour)
+                _answer_questions(tour)
             elif http is not None:
                 signal.pause()
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _take_questions(tour: Tour) -> None:
+def _answer_questions(tour: Tour) -> None:
     """Answer questions until an empty line or the end of the input."""
     from cli.answer_view import show_answer
 

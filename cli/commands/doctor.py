@@ -143,9 +143,9 @@ def show(console: Console, examined: list[Examined], capabilities: Sequence[str]
     """Print the findings and the capabilities of the stores; a single line for a healthy installation."""
     from rich.padding import Padding
 
-    found = [{"check": check.name, **asdict(finding)} for check in examined for finding in check.findings]
-    if found:
-        console.print(findings_table(found))
+    findings = [{"check": check.name, **asdict(finding)} for check in examined for finding in check.findings]
+    if findings:
+        console.print(findings_table(findings))
         console.print()
     skipped = [check for check in examined if check.skipped]
     for why in dict.fromkeys(check.skipped for check in skipped):

@@ -48,7 +48,7 @@ def evaluate(
     from cli.exit_codes import BY_STATUS
     from cli.installation import find_installation
     from cli.local.measured_pipeline import measured_pipeline
-    from cli.progress import asking_bar
+    from cli.progress import question_bar
     from evaluation.judged.collection import read_collection
     from evaluation.judged.run import evaluate as ask_all
     from evaluation.judged.run import runs_of
@@ -63,7 +63,7 @@ def evaluate(
     with measured_pipeline(settings, pipeline) as measured:
         documents = index_collection(collection, measured.resources, console)
         runs = runs_of(pipeline, fusion or ())
-        with asking_bar(console, len(collection.questions) * len(runs)) as progress:
+        with question_bar(console, len(collection.questions) * len(runs)) as progress:
             evaluation = ask_all(
                 collection, runs=runs, documents=documents, ask=measured.client.ask, progress=progress
             )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tasks.indexing.indexing_run import SourceDocuments
     from tasks.wiring.resources import Resources
 
-SHOWN = 3
+MOST_LISTED = 3
 """Documents that are named of an answer that failed."""
 
 
@@ -65,7 +65,7 @@ def golden(
     from cli.exit_codes import BY_STATUS, GOLDEN_FAILED
     from cli.installation import find_installation
     from cli.local.measured_pipeline import measured_pipeline
-    from cli.progress import asking_bar
+    from cli.progress import question_bar
     from evaluation.judged.golden import figures, judge, read_golden
     from tasks.wiring.pipeline import load_pipeline
 
@@ -83,7 +83,7 @@ def golden(
     with (
         measured_pipeline(settings, pipeline) as measured,
         nullcontext(namespace) if source is None else _own_namespace(measured.resources, source) as searched,
-        asking_bar(stderr(), len(questions)) as progress,
+        question_bar(stderr(), len(questions)) as progress,
     ):
         verdicts = judge(
             questions,
@@ -129,14 +129,14 @@ def _documents(path: Path) -> SourceDocuments:
 @contextmanager
 def _own_namespace(resources: Resources, documents: SourceDocuments) -> Iterator[str]:
     """A new namespace with these documents, which is deleted at the end of the block; raises ServiceError."""
-    from cli.indexing.view import show_left_out
+    from cli.indexing.view import show_omitted
     from models.errors import ServiceError, UnknownNamespace
     from tasks.indexing.namespace_writer import drop_namespace, index_corpus
 
     namespace = f"golden-{uuid4().hex[:12]}"
     try:
         report = index_corpus(resources, documents, namespace=namespace)
-        show_left_out(report, "these documents")
+        show_omitted(report, "these documents")
         if not report.added:
             raise ServiceError("--documents: there is no document to index")
         yield namespace
@@ -179,4 +179,4 @@ def _lines_of(verdict: Verdict) -> Iterator[str]:
         yield f"  expected  {place.document_id}: {where}"
     if not question.expected and not verdict.passed:
         yield f"  expected  no answer; confidence {verdict.confidence}, not abstained"
-    yield f"  first     {', '.join(verdict.ranked[:SHOWN]) or 'nothing'}"
+    yield f"  first     {', '.join(verdict.ranked[:MOST_LISTED]) or 'nothing'}"

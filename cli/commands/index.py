@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cli.exit_codes import PART_DONE
-from cli.indexing.view import report_fields, report_line, show_left_out
+from cli.indexing.view import report_fields, report_line, show_omitted
 from cli.installation import Installation, find_installation
 from cli.namespace_states import analysed_language, check_namespace, known, language_lines, order_of
 from cli.options import AsJson, EncoderName, Namespace
@@ -189,7 +189,7 @@ def index(
     for line in [] if as_json else language_lines(installation, namespace):
         stderr().print(Text(line, style="yellow"), soft_wrap=True)
     if report.has_faults or not as_json:
-        show_left_out(report, "this folder" if len(paths) == 1 and paths[0].is_dir() else "these files")
+        show_omitted(report, "this folder" if len(paths) == 1 and paths[0].is_dir() else "these files")
     if report.has_faults:
         raise typer.Exit(PART_DONE)
     if not as_json and not report.skipped and not (report.added + report.replaced + report.unchanged):
@@ -242,8 +242,10 @@ def _index_here(
     resources, source = installation.resources, documents.source
     store = resources.writing_store
     if rebuild:
-        if (kept := store.set_aside_damaged_file()) is not None:
-            bar.say(f"the documents were damaged and are now in {kept}: index the other namespaces again too")
+        if (damaged := store.set_aside_damaged_file()) is not None:
+            bar.say(
+                f"the documents were damaged and are now in {damaged}: index the other namespaces again too"
+            )
         state = None if yes else known(store, namespace)
         if state and (others := state.documents - len(store.revisions(namespace, source))):
             raise ServiceError(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from cli.exit_codes import PART_DONE, of_job
+from cli.exit_codes import PART_DONE, job_exit_code
 from cli.jobs.submission import NoJobs, OpenJobs, deadline_s_of, open_jobs, opened, store_lines, target_of
 from cli.jobs.view import (
     comparison_parts,
@@ -136,7 +136,7 @@ def submit(
             )
     if as_json or watch:
         print_result(job.to_wire(), job_facts(job), as_json=as_json)
-    raise typer.Exit(of_job(job.outcome, job.counts) if watch else 0)
+    raise typer.Exit(job_exit_code(job.outcome, job.counts) if watch else 0)
 
 
 MOST_LISTED = 100_000
@@ -184,7 +184,7 @@ def show(job_id: JobId, watch: Watch = False, as_json: AsJson = False) -> None:
         if watch:
             job = _watched(opened, job.job_id)
     print_result(job.to_wire(), job_facts(job), as_json=as_json)
-    raise typer.Exit(of_job(job.outcome, job.counts) if watch else 0)
+    raise typer.Exit(job_exit_code(job.outcome, job.counts) if watch else 0)
 
 
 @jobs.command()

@@ -70,9 +70,9 @@ def export(
             else [entry for question in judged if (entry := files.golden_entry(question)) is not None]
         )
         lines = [visible_json(dumps(entry, ensure_ascii=False)) for entry in entries]
-    if format_ == "golden" and (left_out := len(judged) - len(lines)):
+    if format_ == "golden" and (omitted := len(judged) - len(lines)):
         why = "no judged document fits and others may, or texts are not kept"
-        print_line(f"{counted(left_out, 'judged question')} left out: {why}", sys.stderr)
+        print_line(f"{counted(omitted, 'judged question')} left out: {why}", sys.stderr)
     for line in lines:
         print_line(line)
 

@@ -163,7 +163,7 @@ def _move(installation: Installation, state: NamespaceState, stores: list[str], 
             installation.resources,
             state.name,
             stores,
-            progress=lambda left: bar.show(max(0, state.documents - left)),
+            progress=lambda remaining: bar.show(max(0, state.documents - remaining)),
         )
     fields = {"namespace": state.name, "stores": stores, "generation": generation}
     moved = f"{state.name}: served by {', '.join(stores)}, with {counted(state.documents, 'document')}"

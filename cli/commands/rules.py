@@ -63,8 +63,8 @@ def get(
     present = max(versions)
     wanted = present if version is None else version
     if wanted not in versions:
-        kept = f"those that are kept: {min(versions)} to {present}"
-        raise WrongDeclaration(f"--version: {namespace!r} has no version {wanted} of its rules; {kept}")
+        stored = f"those that are kept: {min(versions)} to {present}"
+        raise WrongDeclaration(f"--version: {namespace!r} has no version {wanted} of its rules; {stored}")
     rules = versions[wanted].rules
     if question is not None:
         matched = Matcher(rules, wanted).of(question)
@@ -100,17 +100,17 @@ def put(
     from records.rules.editing import rules_file
     from records.rules.store import copy_rules
 
-    given = rules_file(_read(file))
+    draft = rules_file(_read(file))
     with _open() as (installation, store):
-        existing(installation, given.namespace)
+        existing(installation, draft.namespace)
         by = f"{_user()}, command line"
-        before = store.current(given.namespace).version
-        after = store.change(given.namespace, lambda _: given.rules, by=by, expected=given.version)
+        before = store.current(draft.namespace).version
+        after = store.change(draft.namespace, lambda _: draft.rules, by=by, expected=draft.version)
         is_copied = False
         for cell in installation.cells.values() or [installation]:
             if (redis := cell.redis) is not None:
                 with suppress(RedisError):
-                    copy_rules(redis, store, given.namespace)
+                    copy_rules(redis, store, draft.namespace)
                     is_copied = True
     is_new = after.version > before
     if as_json:

@@ -68,7 +68,7 @@ def search(
     }
     installation = find_installation(is_anywhere=True, has_structlog=False)
     request = make_request(question, **fields)
-    answer = installation.asking().ask(request)
+    answer = installation.live_cells().ask(request)
     if as_json:
         # A field that was not asked for is left out, not null.
         sys.stdout.write(visible_json(answer.model_dump_json(exclude_unset=True)) + "\n")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from evaluation.tuning.cross_validation import Row, Tuning
     from tasks.wiring.resources import Resources
 
-_METHODS_SHOWN = 6
+_MOST_METHODS = 6
 
 
 def tune(
@@ -64,7 +64,7 @@ def tune(
         chorale tune --judgements questions.yaml --namespace docs --output pipeline.toml
     """
     from cli.installation import find_installation
-    from cli.progress import asking_bar
+    from cli.progress import question_bar
     from config.home import find_redis_url
     from evaluation.judged.collection import read_collection
     from evaluation.tuning.branch_lists import record
@@ -79,20 +79,20 @@ def tune(
     pipeline = load_pipeline(settings.pipeline_file)
     check_name(name, pipeline)
     console = stderr()
-    # Nothing is sent; whoever indexes tells a Redis that runs.
+    # The command sends no message; indexing publishes the new generation if a Redis runs.
     redis_url = settings.redis_url or find_redis_url(settings.home) or "redis://127.0.0.1:1/0"
     resources = Resources(settings, pipeline, redis_url)
     if folder is not None:
         collection = read_collection(folder, split).limited(limit)
         own = collection.own
-        label, questions, graded = _of_collection(collection, split, resources, console)
+        label, questions, graded = _collection_questions(collection, split, resources, console)
     else:
         assert judgements is not None
         own = frozenset()
-        label, questions, graded = _of_file(judgements, namespace, limit)
-    with asking_bar(console, len(questions)) as progress:
+        label, questions, graded = _file_questions(judgements, namespace, limit)
+    with question_bar(console, len(questions)) as progress:
         recording = record(questions, resources, progress)
-    with asking_bar(console, None) as progress:
+    with question_bar(console, None) as progress:
         tuning = tune_fusion(pipeline, recording, graded, own=own, name=name, progress=progress)
     written = _write(tuning, settings, output, f"chorale tune {label}")
     if as_json:
@@ -101,7 +101,7 @@ def tune(
         show_tuning(tuning, label, written)
 
 
-def _of_collection(
+def _collection_questions(
     collection: Collection, split: str, resources: Resources, console: Console
 ) -> tuple[str, list[JudgedQuestion], Judgements]:
     from cli.commands.evaluate import index_collection
@@ -116,7 +116,7 @@ def _of_collection(
     return f"{collection.namespace.removeprefix('eval-')}-{split}", questions, collection.judgements
 
 
-def _of_file(
+def _file_questions(
     file: Path, namespace: str, limit: int | None
 ) -> tuple[str, list[JudgedQuestion], Mapping[str, Mapping[str, int]]]:
     """Questions that nothing answers are left out: every ranking of theirs is as good as any."""
@@ -150,10 +150,10 @@ def _write(tuning: Tuning, settings: Settings, output: Path | None, command: str
     return target
 
 
-def _rows_shown(tuning: Tuning) -> Sequence[Row]:
+def _displayed_rows(tuning: Tuning) -> Sequence[Row]:
     """Configurations, the best methods, and the tuned rows."""
     methods = [row for row in tuning.rows if row.name.startswith("fusion=")]
-    best = sorted(methods, key=lambda row: -row.mean)[:_METHODS_SHOWN]
+    best = sorted(methods, key=lambda row: -row.mean)[:_MOST_METHODS]
     return [row for row in tuning.rows if row in best or not row.name.startswith("fusion=")]
 
 
@@ -167,7 +167,7 @@ def show_tuning(tuning: Tuning, label: str, written: Path | None) -> None:
         )
     )
     table = plain_table("", ">nDCG@10", f">gain over {tuning.default}", ">wins", ">losses")
-    for row in _rows_shown(tuning):
+    for row in _displayed_rows(tuning):
         name = f"{row.name} (held out)" if row.is_held_out else row.name
         table.add_row(
             Text(name), f"{row.mean:.4f}", interval(row.gain), str(row.gain.wins), str(row.gain.losses)

@@ -14,7 +14,7 @@ from cli.installation import Installation, refuse_other_home
 from cli.local.child_process import JsonLines, PrefixedLines
 from cli.local.ports import Address
 from cli.local.processes import REDIS, running, worker_children
-from cli.local.servers import FLOWER, HTTP, VARIABLE, flower_page, how_to_ask, login
+from cli.local.servers import FLOWER, HTTP, VARIABLE, api_lines, flower_page, login
 from cli.local.supervisor import NAME, READY_LIMIT_S, stop_on_signals
 from cli.namespace_states import language_lines
 
@@ -118,7 +118,7 @@ def up(
                 credentials = f"that of {VARIABLE}" if os.environ.get(VARIABLE) else login(settings.home)
                 say(f"Flower: {flower_page(flower_port)}, login {credentials}")
             if address is not None:
-                for line in how_to_ask(settings, address):
+                for line in api_lines(settings, address):
                     say(line)
             say(
                 'applications: `eval "$(chorale env)"` sets CHORALE_REDIS_URL, which the client and the examples read'

@@ -26,8 +26,8 @@ def comparison(ranks: Mapping[str, int | None], fused: int | None) -> str:
 
 def unanswered(answer: Answer, cosine_before: float) -> str:
     """How little was found; `cosine_before` is the highest cosine of an earlier answer."""
-    found = sum("bm25" in hit.branches for hit in answer.hits)
-    words = f"bm25 finds words of it in {counted(found, 'text')}" if found else "bm25 finds no word of it"
+    count = sum("bm25" in hit.branches for hit in answer.hits)
+    words = f"bm25 finds words of it in {counted(count, 'text')}" if count else "bm25 finds no word of it"
     return f"{words}; the highest cosine is {best_cosine(answer):.2f}, and was {cosine_before:.2f} before."
 
 

@@ -82,11 +82,11 @@ class Tour:
         """Print the first texts, those that a branch puts first, and the expected one (✓); return the ranks of the last."""
         names = [branch.name for branch in self.installation.resources.pipeline.branches]
         table = plain_table("", "text", *(f">{name}" for name in names), ">fused")
-        found: tuple[dict[str, int | None], int | None] = (dict.fromkeys(names), None)
+        expected_ranks: tuple[dict[str, int | None], int | None] = (dict.fromkeys(names), None)
         for hit in answer.hits:
             ranks = {name: hit.branches[name].rank if name in hit.branches else None for name in names}
             if is_expected := hit.document_id == expected:
-                found = (ranks, hit.rank)
+                expected_ranks = (ranks, hit.rank)
             if is_expected or hit.rank <= 3 or 1 in ranks.values():
                 cells = [
                     Text(str(rank or "–"), "bold" if rank == 1 else "")
@@ -94,7 +94,7 @@ class Tour:
                 ]
                 table.add_row(Text("✓" if is_expected else "", "green"), hit.title, *cells)
         self._print(table)
-        return found
+        return expected_ranks
 
     def _head(self, topic: str, question: str) -> None:
         self.number += 1

@@ -52,12 +52,12 @@ def model(installation: Installation) -> Iterator[Finding]:
     encoders, states = installation.resources.encoders, _namespaces(installation)
     used = {name for state in states if state.manifest for name in state.manifest.embedders}
     for name in sorted({DEFAULT_ENCODER, *used}):
-        of_encoder = [state for state in states if state.manifest and name in state.manifest.embedders]
+        encoded = [state for state in states if state.manifest and name in state.manifest.embedders]
         try:
             embedder = encoders[name].embedder
             own, comparable = embedder.fingerprint, embedder.comparable
         except ServiceError as error:
-            names = ", ".join(state.name for state in of_encoder)
+            names = ", ".join(state.name for state in encoded)
             whose = f" of the namespaces {names}" if names else ""
             yield Finding(
                 f"the encoder {name!r}{whose} cannot be read: {error}",
@@ -66,7 +66,7 @@ def model(installation: Installation) -> Iterator[Finding]:
                 else f"correct the table [encoders.{name}] of the pipeline file",
             )
             continue
-        for state in of_encoder:
+        for state in encoded:
             built = state.manifest.embedders[name] if state.manifest else own
             if built != own and built in comparable:
                 yield Finding(
@@ -115,9 +115,9 @@ def generations(installation: Installation) -> Iterator[Finding]:
     if _differing(installation):
         time.sleep(_SETTLE_S)
     for name, (own, copy) in _differing(installation).items():
-        kept = "none" if copy is None else f"{copy:,}"
+        published = "none" if copy is None else f"{copy:,}"
         yield Finding(
-            f"namespace {name!r} has generation {own:,}, and Redis says {kept}: old answers may come from the cache",
+            f"namespace {name!r} has generation {own:,}, and Redis says {published}: old answers may come from the cache",
             f"repeat the last `chorale index PATH… --namespace {name}`: it changes nothing and publishes the generation again",
         )
 

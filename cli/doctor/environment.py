@@ -29,12 +29,12 @@ def variables(_: Installation) -> Iterator[Finding]:
 def private(installation: Installation) -> Iterator[Finding]:
     """The home, and SQLite files outside of it."""
     settings = installation.settings
-    kept = [settings.home]
+    paths = [settings.home]
     for file in (trail_file(settings.audit_database_url), file_of(settings.documents_database_url)):
         # A file in the home is protected by the mode of the home itself.
         if file is not None and settings.home not in file.absolute().parents:
-            kept.append(file)
-    for path in dict.fromkeys(kept):
+            paths.append(file)
+    for path in dict.fromkeys(paths):
         try:
             status = path.stat()
         except FileNotFoundError:

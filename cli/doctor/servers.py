@@ -114,7 +114,7 @@ def language_models(installation: Installation) -> Iterator[Finding]:
             endpoints.setdefault(key, (options, []))[1].append(branch.name)
     for options, branches in endpoints.values():
         try:
-            _ask(options)
+            _call_model(options)
         except StageFailure as failure:
             yield Finding(
                 f"the language model of {', '.join(branches)} ({failure.reason}): {failure.detail}",
@@ -122,7 +122,7 @@ def language_models(installation: Installation) -> Iterator[Finding]:
             )
 
 
-def _ask(options: Endpoint) -> None:
+def _call_model(options: Endpoint) -> None:
     """Ask the endpoint; raises the StageFailure that the branch of a request would have."""
     from tasks.branches.hyde import HydeOptions, open_generator
 

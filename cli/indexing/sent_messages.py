@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from chorale_client.connections.urls import celery_url
-from chorale_client.index_tickets import KEPT_S
+from chorale_client.index_tickets import MESSAGE_TTL_S
 from chorale_client.keys import INDEXED, NOT_DONE, SENT, waiting_key
 from chorale_client.publisher import BROKER_ERRORS
 from chorale_client.wire_names import QUEUE_INDEX
@@ -111,7 +111,7 @@ class SentMessages:
 
     def add(self, ticket: str, size_bytes: int = 0) -> None:
         """Raises RedisError."""
-        ledger_scripts(self._redis).run("add_sent", [self._key], [ticket, KEPT_S])
+        ledger_scripts(self._redis).run("add_sent", [self._key], [ticket, MESSAGE_TTL_S])
         self._bytes[ticket] = size_bytes
 
     def wait(self) -> list[Outcome | None]:

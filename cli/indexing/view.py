@@ -11,7 +11,7 @@ from models.not_indexed import NotIndexed
 if TYPE_CHECKING:
     from tasks.indexing.indexing_run import IndexReport
 
-SHOWN = 10
+MOST_LISTED = 10
 _COUNTS = ("added", "replaced", "unchanged", "deleted")
 
 
@@ -44,7 +44,7 @@ def report_line(
     )
 
 
-def show_left_out(report: IndexReport, where: str) -> None:
+def show_omitted(report: IndexReport, where: str) -> None:
     """What is not indexed or not written, by reason, on stderr; hidden names are only counted.  `where` names the files."""
     for reason in NotIndexed:
         names = [str(item) for item in report.skipped if item.reason is reason]
@@ -52,7 +52,7 @@ def show_left_out(report: IndexReport, where: str) -> None:
         _list(
             heading,
             names,
-            limit=0 if reason is NotIndexed.HIDDEN else SHOWN,
+            limit=0 if reason is NotIndexed.HIDDEN else MOST_LISTED,
             style="yellow" if reason.is_fault else "dim",
         )
     _list(
@@ -72,7 +72,7 @@ def show_left_out(report: IndexReport, where: str) -> None:
         )
 
 
-def _list(heading: str, lines: list[str], *, limit: int = SHOWN, style: str = "yellow") -> None:
+def _list(heading: str, lines: list[str], *, limit: int = MOST_LISTED, style: str = "yellow") -> None:
     if not lines:
         return
     console = stderr()

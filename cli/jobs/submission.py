@@ -55,14 +55,14 @@ class OpenJobs:
         try:
             running = Running(self.installation.running_redis(), [QUEUE_BULK])
             findings = [*workers(running), *sweeper(running)]
-            is_taken = any(each.is_serving and QUEUE_BULK in each.queues for each in running.processes)
+            has_worker = any(each.is_serving and QUEUE_BULK in each.queues for each in running.processes)
         except NotRunning as error:
             why = str(error) if self.installation.redis_url else "nothing runs here"
             return f"{why}; the job waits for `chorale up`"
         except RedisError:
             return "Redis does not answer; the job waits for `chorale up`"
         for finding in findings:
-            if finding.part and not (finding.part == QUEUE_BULK and is_taken):
+            if finding.part and not (finding.part == QUEUE_BULK and has_worker):
                 return f"{finding.what}, and the job waits: {finding.mend}"
         return None
 

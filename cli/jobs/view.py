@@ -79,8 +79,8 @@ def job_facts(job: Job) -> Table:
 def pace(job: Job) -> str:
     """Rate and time left; empty while they are unknown."""
     rate = None if job.rate_1m is None else f"{job.rate_1m:,.0f} lines/s"
-    left = None if job.eta_s is None else f"{duration(job.eta_s)} left"
-    return " · ".join(filter(None, (rate, left)))
+    remaining = None if job.eta_s is None else f"{duration(job.eta_s)} left"
+    return " · ".join(filter(None, (rate, remaining)))
 
 
 def _state(job: Job) -> Text:
@@ -130,7 +130,7 @@ def comparison_parts(comparison: Mapping[str, Any]) -> list[Any]:
 
 
 def form_of_results(option: str | None, output: Path | None) -> str:
-    """The format: `given`, else by the name of `output`, else JSON lines.  Raises BadParameter."""
+    """The format: `option`, else by the name of `output`, else JSON lines.  Raises BadParameter."""
     suffix = "" if output is None else output.suffix.removeprefix(".")
     form = option or (suffix if suffix in FORMATS else "jsonl")
     if form == "parquet" and output is None:

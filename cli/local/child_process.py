@@ -95,7 +95,7 @@ class ChildProcess:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
-    def ask_to_end(self) -> None:
+    def terminate(self) -> None:
         """Send SIGTERM; a stopped process is continued, so that it gets the signal."""
         self.signal(signal.SIGTERM)
         self.signal(signal.SIGCONT)

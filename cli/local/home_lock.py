@@ -21,7 +21,7 @@ def hold_home(home: Path) -> Iterator[None]:
     path = home / "up.lock"
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        held = FileLock(path).acquire(0)
+        lock = FileLock(path).acquire(0)
     except Timeout:
         raise ServiceError(
             f"chorale is already running on {home} (process {path.read_text().strip() or 'unknown'}); "
@@ -30,6 +30,6 @@ def hold_home(home: Path) -> Iterator[None]:
     except OSError as error:
         why = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
         raise WrongHome(f"CHORALE_HOME={home} cannot be used ({why}): set it to a folder of yours") from error
-    with held:
+    with lock:
         path.write_text(str(os.getpid()))
         yield

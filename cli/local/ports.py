@@ -10,7 +10,7 @@ from typing import Self
 from models.errors import ServiceError, WrongDeclaration
 
 
-class PortTaken(ServiceError):
+class PortInUse(ServiceError):
     """A server cannot listen on its address, usually because another program listens there."""
 
 
@@ -38,11 +38,11 @@ class Address:
             return self.host == "localhost"
 
     def check_free(self, program: str, option: str) -> None:
-        """Raises PortTaken, which names the program that cannot listen and the option with another port."""
+        """Raises PortInUse, which names the program that cannot listen and the option with another port."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         try:
             socket.create_server((self.host, self.port), family=family).close()
         except OSError as error:
-            raise PortTaken(
+            raise PortInUse(
                 f"{program} cannot listen on port {self.port} ({error.strerror}); choose another with {option}"
             ) from None

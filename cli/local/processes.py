@@ -119,10 +119,10 @@ def _computing_queues(settings: Settings, pipeline: Pipeline) -> list[str]:
         return []
     generating = Generators(pipeline, language=settings.language or "en", shared=NullCache()).fingerprints
     waiting = {QUEUE_RETRIEVE, QUEUE_INDEX, QUEUE_BULK} | ({QUEUE_FUSION} if pipeline.rerankers else set())
-    asks_encoder = any(isinstance(encoder, EndpointEncoder) for encoder in pipeline.encoders.values())
+    has_endpoint_encoder = any(isinstance(encoder, EndpointEncoder) for encoder in pipeline.encoders.values())
     for branch in pipeline.branches:
         kind = kinds.branches[branch.kind]
-        waits = asks_encoder and {"questions", "passages"} & kind.needs
+        waits = has_endpoint_encoder and {"questions", "passages"} & kind.needs
         if waits or generator_name(branch.name) in generating or not kind.can_batch:
             waiting.add(branch.queue)
     return [queue for queue in pipeline.queues if queue not in waiting]
@@ -156,7 +156,7 @@ def running(
 
     `workers` makes other processes of the environment than those of the layout.  All of them stop with the block.
 
-    Raises ServiceError: WrongHome, PortTaken, UnsupportedRedis, or because another `chorale up` runs or no Redis can be used.
+    Raises ServiceError: WrongHome, PortInUse, UnsupportedRedis, or because another `chorale up` runs or no Redis can be used.
     """
     home = settings.home
     with hold_home(home):

@@ -150,10 +150,10 @@ def _end_orphans(data: Path) -> None:
 
 def _servers_in(data: Path) -> list[psutil.Process]:
     """The servers that work in this folder."""
-    found = []
+    servers = []
     for process in psutil.process_iter(["name"]):
         # An ended process that nobody reaps has no folder any more.
         with suppress(psutil.Error, OSError):
             if process.info["name"] in _NAMES and process.cwd() == str(data.resolve()):
-                found.append(process)
-    return found
+                servers.append(process)
+    return servers

@@ -47,7 +47,7 @@ OPTIONS = (
 
 
 def http_child(address: Address, environment: Mapping[str, str]) -> Child:
-    """Raises PortTaken."""
+    """Raises PortInUse."""
     address.check_free("The HTTP API", "--http-bind")
     command = (sys.executable, "-m", "cli", "serve", "--host", address.host, "--port", str(address.port))
     return Child(HTTP, command, environment, level=2)
@@ -77,7 +77,7 @@ def _answers(address: Address, page: str) -> bool:
         return False
 
 
-def how_to_ask(settings: Settings, address: Address) -> list[str]:
+def api_lines(settings: Settings, address: Address) -> list[str]:
     """Lines that say where the API is and how to ask it; makes the first key where only this machine can ask."""
     lines = [f"HTTP: http://{address}/v1"]
     console = f"console: http://{address}/"
@@ -122,7 +122,7 @@ def own_key(settings: Settings) -> Path | None:
 
 
 def flower_child(home: Path, port: int, environment: Mapping[str, str]) -> Child:
-    """Raises PortTaken."""
+    """Raises PortInUse."""
     flower_address(port).check_free("Flower", "--flower-port")
     # Otherwise a package `tasks` in the current folder would be imported instead of ours.
     folder = f"--workdir={Path(__file__).resolve().parents[2]}"

@@ -256,7 +256,7 @@ class Supervisor:
             here = [watched for watched in self._watched.values() if watched.child.level == level]
             running = {watched.child.name: watched.run for watched in here if watched.run is not None}
             for run in running.values():
-                run.ask_to_end()
+                run.terminate()
             give_up = time.monotonic() + self._patience.stop_s
             while self._stop_requests < 2 and time.monotonic() < give_up:
                 if all(run.exit_code is not None for run in running.values()):

@@ -77,19 +77,19 @@ class Template:
             self._process.stdin.close()
             if self._process.poll() is None and time.monotonic() < self._give_up_s:
                 return False
-            self._take_forks()
+            self._collect_forks()
         return True
 
     def close(self) -> None:
         """Kill the template, and the forks that are still in `forked`."""
         if self._process is not None:
-            self._take_forks()
+            self._collect_forks()
         for fork in self.forked.values():
             os.killpg(fork.pid, signal.SIGKILL)
             fork.wait()
             fork.stdout.close()
 
-    def _take_forks(self) -> None:
+    def _collect_forks(self) -> None:
         assert self._process is not None
         self._process.kill()
         with self._process as process:

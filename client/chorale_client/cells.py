@@ -194,6 +194,6 @@ def _named(request: Request, name: str, **rest: float) -> Request:
     return request.model_copy(update={"request_id": request_id, **rest})
 
 
-def _place(name: str, of: str) -> bytes:
+def _place(name: str, hashed_text: str) -> bytes:
     """Rendezvous hashing: the cell with the least hash is the first."""
-    return hashlib.sha256(f"{name} {of}".encode()).digest()
+    return hashlib.sha256(f"{name} {hashed_text}".encode()).digest()

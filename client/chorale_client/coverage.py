@@ -48,7 +48,7 @@ def coverage_of(answer: Answer) -> Coverage:
     reasons = {part["where"]: part["reason"] for part in missing}
     branches = {
         line.stage.removeprefix(_BRANCH): reasons.get(line.stage)
-        or _of_stage(line.status, line.detail, line.n_out)
+        or _branch_status(line.status, line.detail, line.n_out)
         for line in answer.stages
         if line.stage.startswith(_BRANCH)
     }
@@ -69,7 +69,7 @@ def coverage_of(answer: Answer) -> Coverage:
     )
 
 
-def _of_stage(status: str, detail: str | None, hits: int | None) -> str:
+def _branch_status(status: str, detail: str | None, hits: int | None) -> str:
     if status in (StageStatus.OK, StageStatus.PARTIAL):
         # Plain texts: LangGraph warns of an enum in a checkpoint.
         return str(BranchStatus.EMPTY if hits == 0 else BranchStatus.OK)

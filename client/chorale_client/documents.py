@@ -79,7 +79,7 @@ def checked_list(name: str, values: Any, *, most: int) -> list[Any]:
     return items
 
 
-def check_memory(client: Redis, queue: str, size: int, *, of: str, whom: str) -> None:
+def check_memory(client: Redis, queue: str, size: int, *, items: str, consumers: str) -> None:
     """Raises QueueFull if Redis has no room for so many bytes more; RedisError."""
     if usage := Scripts(client).run("check_memory", keys=[queue], args=[size]):
-        raise QueueFull(*usage, of=of, whom=whom)
+        raise QueueFull(*usage, items=items, consumers=consumers)

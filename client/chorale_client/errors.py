@@ -10,20 +10,20 @@ from typing import Any
 from pydantic import ValidationError
 
 _REPR = reprlib.Repr()
-_REPR.maxstring = _REPR.maxother = _REPR.maxlong = MAX_SHOWN = 80
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = MAX_REPR_CHARS = 80
 
 
 def safe_repr(value: object) -> str:
     """The value as Python writes it, at most 80 characters."""
     try:
-        return _REPR.repr(value)[:MAX_SHOWN]
+        return _REPR.repr(value)[:MAX_REPR_CHARS]
     except ValueError:
         return "a number of thousands of digits"
 
 
 def display_name(name: object) -> str:
     """A name as it is if it is short and printable; otherwise as `safe_repr`."""
-    is_plain = isinstance(name, str) and len(name) <= MAX_SHOWN and name.isprintable()
+    is_plain = isinstance(name, str) and len(name) <= MAX_REPR_CHARS and name.isprintable()
     return str(name) if is_plain else safe_repr(name)
 
 
@@ -102,10 +102,10 @@ class ServiceUnavailable(ChoraleError):
 class QueueFull(ServiceUnavailable):
     """Documents, or the lines of a job, were refused: Redis reserves the rest of its memory for requests."""
 
-    def __init__(self, percent: int, waiting: int, *, of: str, whom: str) -> None:
+    def __init__(self, percent: int, waiting: int, *, items: str, consumers: str) -> None:
         super().__init__(
-            f"Redis has no room for these {of}: {percent} % of its memory is in use, and {waiting:,} messages wait "
-            f"for the {whom}; hand them in again later, or fewer at a time"
+            f"Redis has no room for these {items}: {percent} % of its memory is in use, and {waiting:,} messages wait "
+            f"for the {consumers}; hand them in again later, or fewer at a time"
         )
         self.waiting = waiting
 

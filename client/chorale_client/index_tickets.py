@@ -59,7 +59,7 @@ class Indexed:
         return cls(**{name: value for name, value in report.items() if name in known})
 
 
-KEPT_S = 86_400
+MESSAGE_TTL_S = 86_400
 """After this time a message that fails temporarily is given up."""
 NOT_DONE_FOR_S = 30 * 86_400
 """Messages wait in their queue as long as there are no workers; after this time their order is lost.  About 100 bytes a
@@ -101,7 +101,7 @@ def forget_message(client: Redis, namespace: str, ticket: str) -> None:
 def doubt_message(client: Redis, namespace: str, ticket: str) -> None:
     """Keep the note of a message that may not have been sent for one day, in which its sender may send it again."""
     with suppress(RedisError):
-        client.zincrby(NOT_DONE + namespace, (KEPT_S - NOT_DONE_FOR_S) * 1_000_000, ticket)
+        client.zincrby(NOT_DONE + namespace, (MESSAGE_TTL_S - NOT_DONE_FOR_S) * 1_000_000, ticket)
 
 
 def outcome_of(ticket: str, *, is_last: bool) -> Exchange[Indexed | None]:

@@ -27,7 +27,7 @@ from chorale_client.wire_names import QUEUE_FUSION, QUEUE_RETRIEVE, STARTED_RESU
 
 T = TypeVar("T")
 
-KEPT_AFTER_DEADLINE_S = 3_600
+ENTRY_TTL_AFTER_DEADLINE_S = 3_600
 """TTL of the entry of a request that nobody ends, after its deadline; every end deletes the entry."""
 
 SHORTEST_S = 0.05
@@ -91,7 +91,12 @@ def accept(
     def accepting(replaced: bytes = b"") -> RoundTrip:
         """`replaced`: an earlier refusal of the same request."""
         args = [request_id, request_json(request), mark, request.written.head, timeout_ms]
-        args += [timeout_ms + KEPT_AFTER_DEADLINE_S * 1000, answer_ttl_ms, refused_body(questions), replaced]
+        args += [
+            timeout_ms + ENTRY_TTL_AFTER_DEADLINE_S * 1000,
+            answer_ttl_ms,
+            refused_body(questions),
+            replaced,
+        ]
         args += [unaudited_body(questions)]
         script = Script("accept", keys, args)
         if message:

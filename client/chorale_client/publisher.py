@@ -77,7 +77,9 @@ class Publisher:
         # A pooled connection may be dead.
         with self._app.connection_for_write() as connection:
             producer, size = connection.Producer(), BYTES_A_BYTE * len(body)
-            check_memory(producer.channel.client, QUEUE_INDEX, size, of="documents", whom="index workers")
+            check_memory(
+                producer.channel.client, QUEUE_INDEX, size, items="documents", consumers="index workers"
+            )
             send(producer)
 
     def close(self) -> None:

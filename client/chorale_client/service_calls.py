@@ -77,7 +77,9 @@ class ServiceCall:
         try:
             if self._do == "add":
                 size_in_redis = BYTES_A_BYTE * len(self._message)
-                check_memory(self._redis, JOB_COMMANDS, size_in_redis, of="lines of a job", whom="sweeper")
+                check_memory(
+                    self._redis, JOB_COMMANDS, size_in_redis, items="lines of a job", consumers="sweeper"
+                )
             with self._redis.pipeline() as trip:
                 trip.lpush(JOB_COMMANDS, self._message)
                 # A call that waits longer is lost: its caller has sent it again, or has given up.

@@ -116,7 +116,7 @@ class Consequence:
 
     degrades: bool
     cacheable: bool
-    retry_worth_it: bool
+    is_retryable: bool
     when: str
 
 

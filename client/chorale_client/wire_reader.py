@@ -85,7 +85,7 @@ def _without(value: Any, path: tuple[int | str, ...]) -> Any:
     first, *rest = path
     if isinstance(value, Mapping):
         if not rest:
-            return {name: kept for name, kept in value.items() if name != first}
+            return {name: field for name, field in value.items() if name != first}
         return {**value, first: _without(value[first], tuple(rest))}
     return [_without(item, tuple(rest)) if place == first else item for place, item in enumerate(value)]
 

@@ -2,8 +2,8 @@
 -- calls  release
 -- KEYS  entry
 -- ARGV  id, by, body, '1' if every question is complete, coalescing key that a worker signed or '', completed scores or '',
---       plan of a request that was never published or '', accepted_at of a held request or nothing,
---       then {branch, status, branch result} of each branch of a held request
+--       plan of a request that was never published or '', accepted_at of a request with unreported results, or nothing,
+--       then {branch, status, branch result} of each branch of that request
 -- ->    milliseconds since acceptance; false if the request had ended already
 local id, by, body, is_complete, coalescing_key, completed, plan, accepted_at = unpack(ARGV, 1, 8)
 if accepted_at and redis.call('HGET', KEYS[1], 'accepted_at') ~= accepted_at then return false end

@@ -12,8 +12,8 @@ while i <= #ARGV do
   local turned = {}
   if took and count > 0 then
     -- The request has ended; an error of a breaker must not hide that.
-    local is_counted, found = pcall(outcomes, {}, { unpack(ARGV, i + ends, i + ends + count - 1) })
-    if is_counted then turned = found end
+    local is_counted, transitions = pcall(outcomes, {}, { unpack(ARGV, i + ends, i + ends + count - 1) })
+    if is_counted then turned = transitions end
   end
   out[#out + 1] = { took, turned }
   i = i + ends + count

@@ -3,7 +3,7 @@
 -- ARGV  id, failures that open (0: never), open for (ms), kept for (ms), how many durations,
 --       then for each branch or store: name, verdict, reason, answered after (ms) or ''
 -- ->    {name, 'opened' | 'closed'}...
-local id, limit, open_ms, kept_ms, most = unpack(ARGV, 1, 5)
+local id, limit, open_ms, ttl_ms, most = unpack(ARGV, 1, 5)
 limit = tonumber(limit)
 local turned = {}
 local now = now_ms()
@@ -19,7 +19,7 @@ for i = 6, #ARGV, 4 do
       local durations = DURATIONS .. name
       redis.call('LPUSH', durations, ms)
       redis.call('LTRIM', durations, 0, most - 1)
-      redis.call('PEXPIRE', durations, kept_ms)
+      redis.call('PEXPIRE', durations, ttl_ms)
     end
   elseif verdict == 'failed' and limit > 0 then
     local failures = redis.call('HINCRBY', key, 'failures', 1)
@@ -31,7 +31,7 @@ for i = 6, #ARGV, 4 do
       redis.call('HDEL', key, 'probe', 'probe_until')
       turned[#turned + 1] = { name, 'opened' }
     end
-    redis.call('PEXPIRE', key, kept_ms)
+    redis.call('PEXPIRE', key, ttl_ms)
   elseif b[2] == id then
     redis.call('HDEL', key, 'probe', 'probe_until')
   end

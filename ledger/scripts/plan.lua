@@ -11,13 +11,13 @@ if e[1] ~= 'accepted' then return { 'known' } end
 local id, now, deadline = ARGV[1], now_ms(), tonumber(e[2])
 
 -- For `AsyncResult` and `GroupResult` of Celery.  `group` is the JSON of the GroupResult, or nil.
-local function show_started(group)
-  local kept_for_ms = kept_ms(now, deadline, e[3])
-  if group then redis.call('SET', GROUP_RESULT .. id, '{"result":' .. group .. '}', 'PX', kept_for_ms) end
+local function store_started(group)
+  local ttl_ms = result_ttl_ms(now, deadline, e[3])
+  if group then redis.call('SET', GROUP_RESULT .. id, '{"result":' .. group .. '}', 'PX', ttl_ms) end
   local meta = task_meta(id, 'STARTED', '[' .. (group or '') .. ']', 'null', 'null')
   -- A worker of an application may have stored that the request is revoked.
-  if not redis.call('SET', RESULT .. id, meta, 'PX', kept_for_ms, 'NX') and is_started(redis.call('GET', RESULT .. id)) then
-    redis.call('SET', RESULT .. id, meta, 'PX', kept_for_ms)
+  if not redis.call('SET', RESULT .. id, meta, 'PX', ttl_ms, 'NX') and is_started(redis.call('GET', RESULT .. id)) then
+    redis.call('SET', RESULT .. id, meta, 'PX', ttl_ms)
   end
 end
 
@@ -38,7 +38,7 @@ if coalescing_key ~= '' then
       redis.call('PEXPIRE', FOLLOWERS .. leader, math.max(1, deadline - now))
       redis.call('HSET', KEYS[1], 'state', 'following', 'leader', leader, 'finish_reserve', ARGV[4], 'followed', followed + 1)
       redis.call('ZADD', KEYS[2], math.min(math.max(now, leads_until) + FOLLOWER_EVERY_MS, end_at), id)
-      show_started()
+      store_started()
       return { 'follows', leader }
     end
   end
@@ -79,5 +79,5 @@ end
 put('left', #parts)
 redis.call('HSET', KEYS[1], unpack(fields))
 redis.call('ZADD', KEYS[2], moment, id)
-show_started('[["' .. id .. '",null],[' .. table.concat(parts, ',') .. ']]')
+store_started('[["' .. id .. '",null],[' .. table.concat(parts, ',') .. ']]')
 return { 'planned', now, join_at }

@@ -3,7 +3,7 @@
 -- ->    1 if the request may try
 local id, claimed_ms, early = unpack(ARGV, 1, 3)
 local now = now_ms()
-local mine = {}
+local claimable = {}
 for i = 4, #ARGV do
   local key = BREAKER .. ARGV[i]
   local b = redis.call('HMGET', key, 'open_until', 'probe', 'probe_until')
@@ -11,8 +11,8 @@ for i = 4, #ARGV do
     if early ~= '1' and now < tonumber(b[1]) then return 0 end
     -- A claim expires if its request ended without a result for this branch.
     if b[2] and now < tonumber(b[3]) then return 0 end
-    mine[#mine + 1] = key
+    claimable[#claimable + 1] = key
   end
 end
-for _, key in ipairs(mine) do redis.call('HSET', key, 'probe', id, 'probe_until', now + claimed_ms) end
+for _, key in ipairs(claimable) do redis.call('HSET', key, 'probe', id, 'probe_until', now + claimed_ms) end
 return 1

@@ -1,7 +1,7 @@
 -- Lengths and oldest messages of queues.
 -- KEYS  queues     ->  {now, {length, oldest message or false}...}
-local found = { now_ms() }
+local reply = { now_ms() }
 for _, queue in ipairs(KEYS) do
-  found[#found + 1] = { redis.call('LLEN', queue), redis.call('LINDEX', queue, -1) }
+  reply[#reply + 1] = { redis.call('LLEN', queue), redis.call('LINDEX', queue, -1) }
 end
-return found
+return reply

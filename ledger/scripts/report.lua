@@ -10,15 +10,15 @@ local e = redis.call('HMGET', KEYS[1], 'state', 'limit:' .. b, 'status:' .. b, '
 if e[1] ~= 'planned' or not e[2] then return 'closed' end
 if e[4] or (ARGV[6] ~= '' and ARGV[6] ~= e[5]) then return 'closed' end
 local now = now_ms()
--- Keeps the report, and shows it to Celery's `AsyncResult`.
-local function keep()
+-- Stores the report, also for Celery's `AsyncResult`.
+local function store()
   redis.call('HSET', KEYS[1], 'status:' .. b, status, 'result:' .. b, branch_result, 'mac:' .. b, mac)
   local reason = status == 'failed' and (string.match(branch_result, '"reason":"([%l_]+)"') or 'error') or nil
-  end_part(id, b, status, reason, now, kept_ms(now, e[9], e[10]))
+  end_part(id, b, status, reason, now, result_ttl_ms(now, e[9], e[10]))
 end
 if e[3] then
   if e[3] ~= 'failed' or status == 'failed' then return 'duplicate' end
-  keep()
+  store()
   return 'replaced'
 end
 -- Keep the failure: the answer names it if the other attempt never reports.
@@ -29,7 +29,7 @@ if status == 'failed' and e[6] then
     return 'waits'
   end
 end
-keep()
+store()
 if status == 'failed' and e[8] then
   redis.call('HSET', KEYS[1], 'decided', b, 'left', 0)
 elseif redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 then

@@ -14,17 +14,17 @@ for i = 2, #ARGV, 8 do
   if ARGV[1] == '1' and outcome == 'due' then
     local is_joined, answer = try(join, { ENTRY .. id, WAKEUPS }, { id, '' })
     if is_joined and answer[5] then
-      local kept, own = {}, {}
+      local other, own = {}, {}
       for at = 1, #answer[5], 2 do
         local field, value = answer[5][at], answer[5][at + 1]
         local of = string.match(field, '^result:(.*)')
         if of and brought[id][of] == value then
           own[#own + 1] = of
         else
-          kept[#kept + 1], kept[#kept + 2] = field, value
+          other[#other + 1], other[#other + 2] = field, value
         end
       end
-      joined[#joined + 1] = { answer[1], answer[2], answer[3], answer[4], kept, own }
+      joined[#joined + 1] = { answer[1], answer[2], answer[3], answer[4], other, own }
     end
   end
 end

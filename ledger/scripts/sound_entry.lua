@@ -1,13 +1,13 @@
 -- Reads an entry for the sweeper.  A caller's login can write any entry: one that is malformed is set aside.
 -- KEYS  entry, quarantine     ARGV  id
 -- ->    the fields as a table, or nil if the entry is gone or was set aside; why it was set aside
-local MOST_KEPT, KEPT_FOR_MS = 1000, 86400000
+local MOST_QUARANTINED, QUARANTINE_MS = 1000, 86400000
 local id = ARGV[1]
 local is_read, flat = pcall(redis.call, 'HGETALL', KEYS[1])
 if not is_read then
-  local said = type(flat) == 'table' and flat.err or tostring(flat)
+  local message = type(flat) == 'table' and flat.err or tostring(flat)
   -- Any other error, such as a missing right, says nothing about the entry.
-  if not string.find(said, 'WRONGTYPE', 1, true) then error(said) end
+  if not string.find(message, 'WRONGTYPE', 1, true) then error(message) end
   flat = false
 elseif #flat == 0 then
   return nil
@@ -51,6 +51,6 @@ local why = flaw(e)
 if not why then return e end
 redis.call('DEL', KEYS[1])
 redis.call('ZREM', WAKEUPS, id)
-if redis.call('HLEN', KEYS[2]) < MOST_KEPT then redis.call('HSET', KEYS[2], string.sub(id, 1, 128), why) end
-redis.call('PEXPIRE', KEYS[2], KEPT_FOR_MS)
+if redis.call('HLEN', KEYS[2]) < MOST_QUARANTINED then redis.call('HSET', KEYS[2], string.sub(id, 1, 128), why) end
+redis.call('PEXPIRE', KEYS[2], QUARANTINE_MS)
 return nil, why

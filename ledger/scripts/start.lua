@@ -11,6 +11,6 @@ local now = now_ms()
 local id = string.sub(KEYS[1], #ENTRY + 1)
 if redis.call('HSETNX', KEYS[1], 'started:' .. b, now) == 1 then
   local part = id .. ':' .. b
-  redis.call('SET', RESULT .. part, task_meta(part, 'STARTED', '[]', 'null', 'null'), 'PX', kept_ms(now, e[11], e[12]))
+  redis.call('SET', RESULT .. part, task_meta(part, 'STARTED', '[]', 'null', 'null'), 'PX', result_ttl_ms(now, e[11], e[12]))
 end
 return { math.min(e[2], e[3]) - now, e[5], e[6], now - e[7], e[7], e[9], e[10], id, e[11], e[13] or '' }

@@ -19,7 +19,7 @@ redis.call('DEL', KEYS[2])
 redis.call('SET', KEYS[2], ARGV[1], 'PX', SWEEPER_LEASE_MS)
 
 -- How often a follower is left to a leader that is late; after that it is planned anew.
-local MOST_LATE_LOOKS = 4
+local MOST_LEADER_DELAYS = 4
 local actions, last, queue_of = {}, {}, {}
 for i = 3, #ARGV, 2 do queue_of[ARGV[i]] = ARGV[i + 1] end
 local function act(...) actions[#actions + 1] = { ... } end
@@ -30,7 +30,7 @@ local function call_fusion(key, id)
 end
 
 -- The sweeper's next moment for a request that is being searched.
-local function look_at_parts(key, id, e)
+local function sweep_parts(key, id, e)
   local moment = tonumber(e.join_at)
   for field in pairs(e) do
     local b = string.sub(field, 1, 6) == 'limit:' and string.sub(field, 7)
@@ -70,7 +70,7 @@ local function look_at_parts(key, id, e)
   return moment
 end
 
-local function look_at(key, id, e)
+local function sweep_entry(key, id, e)
   local end_at = e.deadline - (tonumber(e.finish_reserve) or finish_reserve(e.deadline - e.accepted_at))
   local moment = end_at
   local fuse_sent = tonumber(e.fuse_sent or 0)
@@ -79,7 +79,7 @@ local function look_at(key, id, e)
     if e.state == 'following' then last[#last + 1] = { 'end', id } else act('end', id) end
     moment = now + SWEEPER_LEASE_MS
   elseif e.state == 'following' and redis.call('EXISTS', ENTRY .. e.leader) == 1
-    and redis.call('HINCRBY', key, 'leader_late', 1) <= MOST_LATE_LOOKS then
+    and redis.call('HINCRBY', key, 'leader_late', 1) <= MOST_LEADER_DELAYS then
     moment = now + FOLLOWER_EVERY_MS
   elseif e.state == 'accepted' or e.state == 'following' then
     if e.state == 'following' then redis.call('HSET', key, 'state', 'accepted', 'retrieve_sent', 0) end
@@ -96,7 +96,7 @@ local function look_at(key, id, e)
         moment = now + FUSE_EVERY_MS
       end
     else
-      moment = look_at_parts(key, id, e)
+      moment = sweep_parts(key, id, e)
     end
   elseif e.state == 'fusing' then
     if now < tonumber(e.fusing_until) then
@@ -119,7 +119,7 @@ end
 local function sweep(id)
   local key = ENTRY .. id
   local e, why = sound_entry({ key, KEYS[3] }, { id })
-  if e then return look_at(key, id, e) end
+  if e then return sweep_entry(key, id, e) end
   if why then return act('quarantine', string.sub(id, 1, 128), why) end
   redis.call('ZREM', KEYS[1], id)
   -- A caller that ends its request leaves the followers to the sweeper.

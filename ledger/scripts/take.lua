@@ -15,8 +15,8 @@ local function step(task, id)
 end
 
 local function read(message)
-  local is_json, found = pcall(cjson.decode, message)
-  local headers = is_json and type(found) == 'table' and found.headers
+  local is_json, decoded = pcall(cjson.decode, message)
+  local headers = is_json and type(decoded) == 'table' and decoded.headers
   if type(headers) ~= 'table' or type(headers.task) ~= 'string' or type(headers.id) ~= 'string' then return nil end
   -- Celery waits until the one, and drops the message after the other.
   if type(headers.eta) == 'string' or type(headers.expires) == 'string' then return nil end
@@ -39,8 +39,8 @@ local function take(queue, message, one)
   local answer = false
   if one then
     -- A malformed entry costs no other message; the sweeper sets it aside.
-    local is_done, found = try(begin, one)
-    answer = is_done and found or {}
+    local is_done, result = try(begin, one)
+    answer = is_done and result or {}
   end
   out[#out + 1] = { queue, message, answer }
 end
@@ -73,9 +73,9 @@ for i, queue in ipairs(KEYS) do
   if take_queue(queue, ARGV[3 + i]) then break end
 end
 if is_woken then
-  local left = 0
-  for _, queue in ipairs(KEYS) do left = left + redis.call('LLEN', queue) end
-  if left == 0 then
+  local waiting = 0
+  for _, queue in ipairs(KEYS) do waiting = waiting + redis.call('LLEN', queue) end
+  if waiting == 0 then
     redis.call('DEL', READY) -- further tokens would wake workers for nothing
   elseif redis.call('LLEN', READY) == 0 then
     redis.call('LPUSH', READY, 1)

@@ -30,7 +30,7 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from config.redis_client import is_transient
-from ledger.protocol import Snapshot, Started, Taken
+from ledger.protocol import QueueMessage, Snapshot, Started
 from ledger.redis import RedisLedger
 from models.duty import PAUSE_S
 from models.retries import retried
@@ -125,7 +125,7 @@ class BatchConsumer:
         return [READY, *(queue for queue in queues if queue not in woken)]
 
     def _work_on_entries(
-        self, entries: Sequence[Taken], payload: Payload, begun_s: float, deliver: Deliver
+        self, entries: Sequence[QueueMessage], payload: Payload, begun_s: float, deliver: Deliver
     ) -> None:
         ours, others = self._read_all(entries, payload)
         try:
@@ -139,7 +139,7 @@ class BatchConsumer:
             raise
 
     def _read_all(
-        self, entries: Sequence[Taken], payload: Payload
+        self, entries: Sequence[QueueMessage], payload: Payload
     ) -> tuple[list[ConsumedMessage], list[tuple[Payload, str]]]:
         """What we work on, and what goes Celery's way; `payload` is of the message without its text."""
         ours, others = list[ConsumedMessage](), list[tuple[Payload, str]]()
@@ -161,7 +161,7 @@ class BatchConsumer:
             and not (headers.get("eta") or headers.get("expires") or headers["id"] in state.revoked)
         )
 
-    def _read(self, entry: Taken, payload: Payload) -> ConsumedMessage | None:
+    def _read(self, entry: QueueMessage, payload: Payload) -> ConsumedMessage | None:
         """None: Celery reads it."""
         headers = payload.get("headers")
         if not entry.is_known or not self._is_ours(headers):

@@ -59,7 +59,7 @@ class QoS(redis.QoS):
     def append(self, message: Any, delivery_tag: str) -> None:
         whence = message.delivery_info
         text = dumps([message._raw, whence["exchange"], whence["routing_key"]])
-        self._run("record_taken", [delivery_tag, text])
+        self._run("record_unacked", [delivery_tag, text])
         # What kombu's `append` does besides recording.
         super(redis.QoS, self).append(message, delivery_tag)  # type: ignore[no-untyped-call]
         if self._renewing is None:
@@ -68,7 +68,7 @@ class QoS(redis.QoS):
 
     def ack(self, delivery_tag: str) -> None:
         try:
-            self._run("forget_taken", [delivery_tag])
+            self._run("forget_unacked", [delivery_tag])
         except (RedisError, OSError) as error:
             # kombu logs it and goes on: a worker that may have no further message would wait for this one for ever.
             self.channel.connection.lost = error
@@ -81,11 +81,11 @@ class QoS(redis.QoS):
             if requeue:
                 self.restore_by_tag(delivery_tag, leftmost=True)
             else:
-                self._run("forget_taken", [delivery_tag])
+                self._run("forget_unacked", [delivery_tag])
         super(redis.QoS, self).ack(delivery_tag)  # type: ignore[no-untyped-call]
 
     def restore_visible(self, *_: Any, **__: Any) -> None:
-        for tag in self._run("overdue_taken", [self.visibility_timeout]):
+        for tag in self._run("overdue_unacked", [self.visibility_timeout]):
             self.restore_by_tag(tag)
 
     def restore_by_tag(self, tag: str | bytes, client: Any = None, leftmost: bool = False) -> None:
@@ -94,7 +94,7 @@ class QoS(redis.QoS):
             noted = client.hget(self.unacked_key, tag)
         if noted:
             self.channel._do_restore_message(*loads(noted), pushes)
-        self._run("put_back_taken", [tag, "LPUSH" if leftmost else "RPUSH", *pushes.texts], pushes.queues)
+        self._run("put_back_unacked", [tag, "LPUSH" if leftmost else "RPUSH", *pushes.texts], pushes.queues)
 
     def _run(self, script: str, arguments: Iterable[Any], queues: Sequence[str] = ()) -> Any:
         keys = (self.unacked_index_key, self.unacked_key, *queues)
@@ -109,4 +109,4 @@ class QoS(redis.QoS):
             # `_dirty` are those that were acknowledged or rejected.
             if tags := set(self._delivered) - self._dirty:
                 with suppress(RedisError, OSError):
-                    self._run("renew_taken", tags)
+                    self._run("renew_unacked", tags)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from celery import Celery
 from celery.exceptions import Reject
 from chorale_client.errors import display_name, safe_repr
-from chorale_client.index_tickets import KEPT_S, stamp_of_message
+from chorale_client.index_tickets import MESSAGE_TTL_S, stamp_of_message
 from chorale_client.keys import INDEXED, NOT_DONE, waiting_key
 from chorale_client.publisher import send_confirmed
 from chorale_client.request import check_namespace
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = get_logger("chorale.index")
 
 TRANSIENT = (WriterBusy, StoreUnavailable, StoreTimeout, ModelMissing, RedisError, OSError)
-"""Failures after which a message is tried again, for KEPT_S.  OSError: a full disk, for example, is no fault of the
+"""Failures after which a message is tried again, for MESSAGE_TTL_S.  OSError: a full disk, for example, is no fault of the
 documents."""
 EXPECTED = (*TRANSIENT, ServiceError, ValueError)
 """Failures whose message is written for callers."""
@@ -97,7 +97,7 @@ class IndexMessage:
             # First, since another worker may have the message at once.
             with suppress(RedisError):
                 why = to_json({"v": WIRE_VERSION, "waiting": message})
-                self.resources.redis.set(waiting_key(self.id), why, ex=KEPT_S)
+                self.resources.redis.set(waiting_key(self.id), why, ex=MESSAGE_TTL_S)
             self.put_back()
             return
         trace = None if is_expected else error
@@ -118,7 +118,7 @@ class IndexMessage:
             now_s, _ = self.resources.redis.time()
         except RedisError:
             return False
-        return self.handed_in is not None and now_s - self.handed_in / 1_000_000 > KEPT_S
+        return self.handed_in is not None and now_s - self.handed_in / 1_000_000 > MESSAGE_TTL_S
 
     def put_back(self) -> None:
         """Put the message at the end of its queue.
@@ -147,7 +147,7 @@ class IndexMessage:
         scripts = ledger_scripts(self.resources.redis)
         try:
             retried(
-                lambda: scripts.run("tell_indexed", keys, args),
+                lambda: scripts.run("publish_indexed", keys, args),
                 RedisError,
                 for_s=PATIENCE_S,
                 pause_s=lambda _: PAUSE_S,

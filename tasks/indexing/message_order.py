@@ -189,6 +189,6 @@ class WriteOrder:
         expired_us = self._handed_in - NOT_DONE_FOR_S * 1_000_000
         for part in in_batches(document_ids, IDS_A_TRIP):
             args = [self._handed_in, expired_us, NOT_DONE_FOR_S, *part]
-            if not scripts.run("keep_written", self._keys, args):
+            if not scripts.run("record_written", self._keys, args):
                 # No older message waits, and every new one is later.
                 return

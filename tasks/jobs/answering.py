@@ -252,9 +252,7 @@ def _answered(
         warnings = [line for line in warnings_of(answers, own) if not is_about_language(line)]
         line_fields = {**fields, "warnings": warnings}
         results[place] = _result([fields["questions"][index] for index in indexes], line_fields, is_known)
-    is_transient = any(
-        consequence(degradation["reason"]).retry_worth_it for degradation in fields["degraded"]
-    )
+    is_transient = any(consequence(degradation["reason"]).is_retryable for degradation in fields["degraded"])
     return results, is_transient
 
 

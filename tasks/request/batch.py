@@ -20,7 +20,7 @@ from structlog import get_logger
 
 from fusion.conditions import relaxable_filters
 from fusion.rankings import DENSE
-from ledger.held import held
+from ledger.local_join import join_locally
 from ledger.protocol import Snapshot, Started
 from models.branch_result import BranchResult
 from models.declarations.extensions import BranchKind
@@ -112,7 +112,7 @@ def _fuse(app: Celery, parts: Sequence[_AnsweredPart], begun_s: float) -> None:
     except (WorkerShutdown, WorkerTerminate):
         raise
     except BaseException:
-        # Only this process has the results of held requests.  Reports of a request that has ended change nothing.
+        # Only this process has the unreported results.  Reports of a request that has ended change nothing.
         if unreported:
             app.backend.report_all(unreported)
         raise
@@ -127,7 +127,9 @@ def _partitioned(
         by_request.setdefault(part[0], []).append(part)
     whole, unreported, others = list[Snapshot](), list[_AnsweredPart](), list[_AnsweredPart]()
     for request_id, request_parts in by_request.items():
-        snapshot = held(request_id, [(result, started) for _, result, started in request_parts], searched_ms)
+        snapshot = join_locally(
+            request_id, [(result, started) for _, result, started in request_parts], searched_ms
+        )
         if snapshot is None:
             others += request_parts
         else:

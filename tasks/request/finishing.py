@@ -147,7 +147,7 @@ def _answered(resources: Resources, entry: Snapshot, answers: BranchAnswers, end
         counted,
         coalescing_key,
         completed,
-        held=entry.held,
+        unreported=entry.unreported,
         accepted_at_ms=entry.accepted_at_ms,
     )
     return _Answered(end, answers, {outcome.name: outcome for outcome in ended}, fields)

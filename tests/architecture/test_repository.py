@@ -164,7 +164,7 @@ def test_the_page_describes_each_reason_as_the_code_does() -> None:
         return "yes" if claim else "no"
 
     rows = [
-        f"| `{reason}` | {follows.when} | {yes_or_no(follows.retry_worth_it)} |"
+        f"| `{reason}` | {follows.when} | {yes_or_no(follows.is_retryable)} |"
         for reason, follows in REASONS.items()
     ]
     assert [row for row in rows if row not in WIRE.splitlines()] == []

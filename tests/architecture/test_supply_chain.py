@@ -29,7 +29,7 @@ def answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str,
     answers: dict[tuple[str, str], list[str]] = {}
     (tmp_path / "base.txt").write_text(LOCK)
     monkeypatch.setattr(deploy.audit_locks, "LOCKS", tmp_path)
-    monkeypatch.setattr(deploy.audit_locks, "_asked_of_pypi", lambda pins: answers.items())
+    monkeypatch.setattr(deploy.audit_locks, "_weaknesses", lambda pins: answers.items())
     return answers
 
 

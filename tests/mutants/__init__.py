@@ -18,7 +18,7 @@ MUTANTS = (
         "Time",
         "the sweeper ends no request that is due",
         "ledger/scripts/sweep.lua",
-        "look_at",
+        "sweep_entry",
         "  redis.call('ZADD', KEYS[1], now + SWEEPER_LEASE_MS, id)",
         (f"{_LEDGER}/test_sweeping.py::test_every_request_is_ended_before_its_deadline",),
     ),
@@ -71,7 +71,7 @@ return redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 and 'counted' or 'due'
         "Messages",
         "no lost message is sent again, and no part is hedged",
         "ledger/scripts/sweep.lua",
-        "look_at_parts",
+        "sweep_parts",
         "  return tonumber(e.join_at)",
         (
             f"{_LEDGER}/test_sweeping.py::test_a_part_that_nobody_took_is_resent_at_most_twice",
@@ -81,11 +81,11 @@ return redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 and 'counted' or 'due'
     Mutant(
         "Messages",
         "a worker ends a request without reports although another process may work on it",
-        "ledger/held.py",
+        "ledger/local_join.py",
         "_is_alone",
         "return True",
         (
-            "tests/unit/ledger/test_held.py::test_a_request_is_held_only_while_nobody_else_can_begin_to_work_on_it",
+            "tests/unit/ledger/test_local_join.py::test_a_process_joins_a_request_itself_only_while_nobody_else_can_begin_to_work_on_it",
         ),
     ),
     Mutant(

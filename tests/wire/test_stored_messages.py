@@ -39,8 +39,8 @@ def stored(v: int, name: str) -> bytes:
 
 
 def document(v: int, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(stored(v, name))
-    return found
+    fields: dict[str, Any] = json.loads(stored(v, name))
+    return fields
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def accepted(pipeline: RunningPipeline, v: int, request_id: str, **options: Any)
     pipeline.redis.hset(entry_key(request_id), "request", json.dumps(request))
 
 
-def found(answer: Answer) -> list[str]:
+def first_hit(answer: Answer) -> list[str]:
     return [hit.document_id for hit in answer.hits[:1]]
 
 
@@ -92,7 +92,7 @@ def test_stored_calls_for_an_accepted_request_and_with_a_whole_one_are_served(
     for how in ("by-id", "whole"):
         deliver(pipeline, v, f"retrieve-{how}")
         answer = answered(pipeline, f"stored-v{v}-{how}")
-        assert (answer.status, found(answer)) == ("complete", ["error"])
+        assert (answer.status, first_hit(answer)) == ("complete", ["error"])
         assert set(answer.warnings) == set(IGNORED if v == 2 else ())
 
 
@@ -130,7 +130,7 @@ def test_a_stored_part_and_a_stored_callback_of_a_stored_plan_are_served(
     pipeline: RunningPipeline, v: int
 ) -> None:
     answer = answered(pipeline, planned(pipeline, v, plan_of=v))
-    assert (answer.status, found(answer)) == ("complete", ["error"])
+    assert (answer.status, first_hit(answer)) == ("complete", ["error"])
 
 
 @pytest.mark.parametrize("v", [1, 2])
@@ -140,7 +140,7 @@ def test_stored_documents_to_index_are_indexed(pipeline: RunningPipeline, v: int
     answer = pipeline.client().retrieve(
         "tea", namespace=f"stored-v{v}", branches=["bm25"], timeout_s=20, cache="bypass"
     )
-    assert found(answer) == ["tea"]
+    assert first_hit(answer) == ["tea"]
 
 
 def test_a_message_of_an_unknown_version_is_refused_and_ends_no_worker(pipeline: RunningPipeline) -> None:
@@ -155,7 +155,7 @@ def test_a_message_of_an_unknown_version_is_refused_and_ends_no_worker(pipeline:
     assert [(one.where, one.reason) for one in part.degraded] == [("search.bm25", "not_configured")]
     assert "wire version 99" in part.degraded[0].detail
     still = pipeline.client().retrieve("ERR-4711", branches=["bm25"], timeout_s=20, cache="bypass")
-    assert (still.status, found(still)) == ("complete", ["error"])
+    assert (still.status, first_hit(still)) == ("complete", ["error"])
     assert pipeline.resources.generations.in_redis("stored-v99") is None
     assert [name for name, process in pipeline.processes.items() if process.poll() is not None] == []
 
@@ -176,7 +176,7 @@ def test_an_unreadable_plan_or_request_ends_with_an_answer_that_says_so(
 @pytest.mark.parametrize("v", [1, 2, 99])
 def test_a_stored_answer_and_a_stored_branch_result_are_read(v: int) -> None:
     answer = Answer.model_validate(document(v, "result")["result"])
-    assert (answer.v, answer.status, found(answer)) == (v, "complete", ["error"])
+    assert (answer.v, answer.status, first_hit(answer)) == (v, "complete", ["error"])
     assert answer.stages[-1].status == ("ok" if v == 1 else "dreamt")
     branch_result = BranchResult.from_wire("bm25", json.dumps(document(v, "outbox")["result:bm25"]))
     assert (branch_result.status, branch_result.generation) == ("ok", 1)

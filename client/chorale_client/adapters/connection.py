@@ -107,8 +107,8 @@ class Connection:
         by default is CHORALE_CELLS, if that is set.  Without `raises`, an answer from a namespace that is not there has no
         documents."""
         self._raises = raises
-        given = redis_url or dict(from_environment(client.get("broker_url"))) or address_of()
-        addresses = {"": address_of(given)} if isinstance(given, str) else given
+        address = redis_url or dict(from_environment(client.get("broker_url"))) or address_of()
+        addresses = {"": address_of(address)} if isinstance(address, str) else address
         self._address = tuple(addresses.items()), tuple(sorted(client.items()))
         self._options, self._on_coverage = options, on_coverage
 

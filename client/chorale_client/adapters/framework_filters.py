@@ -44,10 +44,10 @@ def condition(field: str, operator: str, value: Any) -> Condition:
 
 def all_of(conditions: Iterable[Condition]) -> dict[str, Any]:
     """All conditions as a request's `filters`."""
-    of_field: dict[str, list[Any]] = {}
+    by_field: dict[str, list[Any]] = {}
     for field, condition in conditions:
-        of_field.setdefault(field, []).append(condition)
-    return {field: {"all": parts} if len(parts) > 1 else parts[0] for field, parts in of_field.items()}
+        by_field.setdefault(field, []).append(condition)
+    return {field: {"all": parts} if len(parts) > 1 else parts[0] for field, parts in by_field.items()}
 
 
 def negated(conditions: Iterable[Condition]) -> Condition:

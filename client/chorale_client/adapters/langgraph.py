@@ -152,10 +152,10 @@ def _request(
     for source in (state, _object(state, _ROUTING)):
         if (needed := _read(source, "needs_retrieval")) is not None:
             options["needs_retrieval"] = needed
-    given = [name for name, value in parts.items() if value]
-    if given and (text is None or not str(text).strip()) and options.get("needs_retrieval") is not False:
+    present = [name for name, value in parts.items() if value]
+    if present and (text is None or not str(text).strip()) and options.get("needs_retrieval") is not False:
         key = "question" if callable(question) else question
-        raise InvalidRequest(f"{key}: the state has {', '.join(given)}, but no question")
+        raise InvalidRequest(f"{key}: the state has {', '.join(present)}, but no question")
     parsed = make_request({"text": text, **parts}).questions[0]
     if replace:
         variants = [variant.model_copy(update={"replace": True}) for variant in parsed.variants]

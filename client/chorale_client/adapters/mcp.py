@@ -148,13 +148,11 @@ class _Tools:
 
     async def fetch(self, id: Identifier, namespace: Namespace | None = None) -> FetchedDocument:
         """Read the text of a document that a search has found."""
-        of_document = {"filters": {"document_id": id}, "fuse_by": "passage", "rerank": "off"}
+        options = {"filters": {"document_id": id}, "fuse_by": "passage", "rerank": "off"}
         # With variants and a hypothesis of its own, a question is not sent to a language model.
         variants = [{"kind": kind, "text": id} for kind in ("keyword", "semantic")]
         question = {"text": id, "variants": variants, "hypothetical_documents": [id]}
-        retrieved = await self._ask(
-            question, namespace, top_k=MOST_PASSAGES, is_own_choice=False, **of_document
-        )
+        retrieved = await self._ask(question, namespace, top_k=MOST_PASSAGES, is_own_choice=False, **options)
         if not retrieved.documents:
             missing = "; ".join(
                 f"{part['where']}: {part['reason']}" for part in retrieved.coverage["missing"]
@@ -167,7 +165,7 @@ class _Tools:
         return FetchedDocument(
             **_result(parts[0], self._namespace(namespace)),
             text="\n\n".join(part.text for part in parts),
-            metadata=_of_document(parts[0].metadata) | {"passages": len(parts)},
+            metadata=_document_metadata(parts[0].metadata) | {"passages": len(parts)},
             coverage=retrieved.coverage,
         )
 
@@ -230,11 +228,11 @@ def _result(document: RetrievedDocument, namespace: str) -> Result:
     return Result(id=document.document_id, title=document.title, url=url)
 
 
-_OF_A_PASSAGE = ("passage_id", "rank", "score", "score_kind", "found_by")
+_PASSAGE_FIELDS = ("passage_id", "rank", "score", "score_kind", "found_by")
 
 
-def _of_document(metadata: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in metadata.items() if name not in _OF_A_PASSAGE}
+def _document_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in metadata.items() if name not in _PASSAGE_FIELDS}
 
 
 def _place(document: RetrievedDocument) -> int:

@@ -146,11 +146,11 @@ class Announcements:
             if unanswered_s > idle.ANSWERS_WITHIN_S:
                 await self._connection.disconnect(nowait=True)
             elif silent_s > idle.IDLE_S and self._sent_at_s is None:
-                await self._ask([("PING",)])
+                await self._send_commands([("PING",)])
         except (RedisError, OSError):
             await self._connection.disconnect(nowait=True)  # the reading task connects again
 
-    async def _ask(self, commands: Sequence[tuple[Any, ...]]) -> None:
+    async def _send_commands(self, commands: Sequence[tuple[Any, ...]]) -> None:
         if self._sent_at_s is None:
             self._sent_at_s = asyncio.get_running_loop().time()
         packed = self._connection.pack_commands(commands)
@@ -165,7 +165,7 @@ class Announcements:
                 self._requested = set(self._listeners)
                 self._subscribed -= gone
                 commands = [("UNSUBSCRIBE", *gone)] * bool(gone) + [("SUBSCRIBE", *new)] * bool(new)
-                await self._ask(commands)
+                await self._send_commands(commands)
         except (RedisError, OSError):
             await self._connection.disconnect(nowait=True)  # the reading task connects again
         finally:

@@ -21,15 +21,15 @@ def follow_primary(pool: Any) -> None:
 
         def send_packed_command(self, *args: Any, **options: Any) -> Any:
             # Not at the reply: those to the other commands of a pipeline are still to be read.
-            is_left, self.is_on_replica = self.is_on_replica, False
+            was_on_replica, self.is_on_replica = self.is_on_replica, False
             if is_async:
-                return self._send(is_left, *args, **options)
-            if is_left:
+                return self._send(was_on_replica, *args, **options)
+            if was_on_replica:
                 self.disconnect()
             return super().send_packed_command(*args, **options)
 
-        async def _send(self, is_left: bool, *args: Any, **options: Any) -> Any:
-            if is_left:
+        async def _send(self, was_on_replica: bool, *args: Any, **options: Any) -> Any:
+            if was_on_replica:
                 await self.disconnect()
             return await super().send_packed_command(*args, **options)
 

@@ -15,7 +15,7 @@ from redis import ConnectionPool, SSLConnection
 
 from chorale_client.connections import idle
 
-KEPT_S = 60.0
+CONTEXT_TTL_S = 60.0
 """After this time a context is made anew, with the certificates that are there by then."""
 
 
@@ -32,7 +32,7 @@ def share_context(pool: ConnectionPool) -> None:
         def _wrap_socket_with_ssl(self, sock: socket.socket) -> Any:
             if self.ssl_validate_ocsp or self.ssl_validate_ocsp_stapled:
                 return super()._wrap_socket_with_ssl(sock)
-            if idle.now_s() - Sharing.made_at_s > KEPT_S:
+            if idle.now_s() - Sharing.made_at_s > CONTEXT_TTL_S:
                 # A socket that is not connected, so that there is no handshake.
                 with socket.socket() as bare, super()._wrap_socket_with_ssl(bare) as wrapped:
                     Sharing.context = wrapped.context

@@ -134,8 +134,8 @@ def celery_url(url: str) -> str:
         query = f"{parts.query}&ssl_cert_reqs=required".removeprefix("&")
         return urlunsplit(parts._replace(query=query))
     if parts.scheme == "amqps" and parts.query:
-        kept = {name: value for name, value in options.items() if not name.startswith("ssl_")}
-        return urlunsplit(parts._replace(query=urlencode(kept)))
+        query_options = {name: value for name, value in options.items() if not name.startswith("ssl_")}
+        return urlunsplit(parts._replace(query=urlencode(query_options)))
     if parts.scheme != "unix":
         return url
     login = parts.netloc

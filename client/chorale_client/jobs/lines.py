@@ -194,10 +194,10 @@ class _Checks:
             )
 
 
-def _refuse_unknown(names: Iterable[str], of: str, allowed: tuple[str, ...]) -> None:
+def _refuse_unknown(names: Iterable[str], owner: str, allowed: tuple[str, ...]) -> None:
     if unknown := [name for name in names if name not in allowed]:
         names = ", ".join(map(display_name, unknown[:3]))
-        raise InvalidRequest(f"{names}: no field of {of}; there are: {', '.join(allowed)}")
+        raise InvalidRequest(f"{names}: no field of {owner}; there are: {', '.join(allowed)}")
 
 
 def _json_rows(stream: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | str]]:
@@ -251,8 +251,10 @@ def _header(cells: list[str]) -> list[str]:
     if len(set(header)) < len(header):
         raise InvalidRequest(f"line 1: two columns have the same name: {names}")
     for name in header:
-        if name not in LINE_FIELDS and (meant := get_close_matches(name.lower(), LINE_FIELDS, 1, cutoff=0.8)):
-            raise InvalidRequest(f"line 1: {display_name(name)}: no field of a line; is {meant[0]} meant?")
+        if name not in LINE_FIELDS and (
+            matches := get_close_matches(name.lower(), LINE_FIELDS, 1, cutoff=0.8)
+        ):
+            raise InvalidRequest(f"line 1: {display_name(name)}: no field of a line; is {matches[0]} meant?")
     return header
 
 

@@ -83,17 +83,17 @@ local function ended_result(key)
 end
 
 -- How long the results of a request in flight are kept: as long as an answer at its deadline.
-local function kept_ms(now, deadline, answer_ttl)
+local function result_ttl_ms(now, deadline, answer_ttl)
   return math.max(1, deadline - now + answer_ttl)
 end
 
 -- The state of a part that has ended, for `AsyncResult` and for whoever waits for it.  `reason`: why it failed, or nil.
-local function end_part(id, branch, status, reason, now, kept_for_ms)
+local function end_part(id, branch, status, reason, now, ttl_ms)
   local key, part = RESULT .. id .. ':' .. branch, id .. ':' .. branch
   local result = reason and '{"exc_type":"StageFailure","exc_message":["' .. reason .. '"],"exc_module":null}'
     or '{"status":"' .. status .. '"}'
   local meta = task_meta(part, reason and 'FAILURE' or 'SUCCESS', '[]', '"' .. iso_8601(now) .. '+00:00"', result)
-  redis.call('SET', key, meta, 'PX', kept_for_ms)
+  redis.call('SET', key, meta, 'PX', ttl_ms)
   redis.call('PUBLISH', key, meta)
 end
 

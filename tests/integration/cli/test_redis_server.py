@@ -90,9 +90,9 @@ def test_a_server_that_was_left_behind_is_ended_before_another_starts(
 ) -> None:
     monkeypatch.setattr(redis_server, "_ORPHAN_LIMIT_S", 60.0)
     other = tmp_path / "other"
-    with served(tmp_path) as (_, _, left_behind), served(other) as (of_another_home, _, _):
+    with served(tmp_path) as (_, _, orphan), served(other) as (of_another_home, _, _):
         prepare_redis(tmp_path)
-        assert left_behind.wait(15) == 0
+        assert orphan.wait(15) == 0
         assert of_another_home.ping()
 
 

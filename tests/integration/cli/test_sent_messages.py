@@ -241,14 +241,14 @@ def full(client: redis.Redis) -> Iterator[None]:
 def test_the_command_goes_on_waiting_while_redis_is_full(
     app: Celery, index: Index, redis_client: redis.Redis
 ) -> None:
-    def looks() -> int:
+    def read_count() -> int:
         return int(redis_client.info("commandstats").get("cmdstat_zscore", {"calls": 0})["calls"])
 
     running = index([page("a")])
     sent(redis_client)
     with full(redis_client):
-        before = looks()
-        until(lambda: running.done() or looks() > before + 2)
+        before = read_count()
+        until(lambda: running.done() or read_count() > before + 2)
     work(app)
     assert running.result(30).added == 1
 
@@ -275,7 +275,7 @@ def test_the_outcomes_of_a_small_source_show_how_far_it_is(
     assert sorted({*seen}) == [3, 6, 9, 12, 15, 18, 20]
 
 
-def left_behind(index: Index) -> list[RawDocument]:
+def pages_of_interrupted_run(index: Index) -> list[RawDocument]:
     """The pages of a run that was interrupted after a whole message."""
     pages = [page(str(number)) for number in range(BATCH_DOCUMENTS)]
 
@@ -291,7 +291,7 @@ def left_behind(index: Index) -> list[RawDocument]:
 def test_the_next_run_waits_for_the_messages_of_an_interrupted_run_before_it_compares(
     app: Celery, index: Index, lines: list[str], redis_client: redis.Redis
 ) -> None:
-    pages = left_behind(index)
+    pages = pages_of_interrupted_run(index)
     sent(redis_client)
     running = index(pages[1:], prune=True)
     until(lambda: lines)
@@ -301,8 +301,8 @@ def test_the_next_run_waits_for_the_messages_of_an_interrupted_run_before_it_com
     work(app)
     report = running.result(30)
     assert (report.unchanged, report.added, report.deleted) == (BATCH_DOCUMENTS - 1, 0, 1)
-    shown = app.resources.writing_store.revisions("docs", SOURCE)
-    assert set(shown) == {page.document_id for page in pages[1:]}
+    revisions = app.resources.writing_store.revisions("docs", SOURCE)
+    assert set(revisions) == {page.document_id for page in pages[1:]}
     assert not redis_client.exists(f"{SENT}docs:{SOURCE}")
 
 
@@ -310,7 +310,7 @@ def test_the_next_run_waits_for_the_messages_of_an_interrupted_run_before_it_com
 def test_what_an_earlier_run_sent_and_is_lost_is_sent_again(
     app: Celery, index: Index, redis_client: redis.Redis, is_done: bool
 ) -> None:
-    pages = left_behind(index)
+    pages = pages_of_interrupted_run(index)
     sent(redis_client)
     if is_done:
         known = ticket(redis_client)

@@ -42,7 +42,7 @@ def put(folder: Path, name: str, says: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("on_the_path", "taken"),
+    ("on_the_path", "choice"),
     [
         ({}, "the bundled one"),
         ({REDIS: "Redis server v=99.0.0 sha=0:0 malloc=libc bits=64"}, REDIS),
@@ -57,12 +57,12 @@ def put(folder: Path, name: str, says: str) -> str:
     ],
 )
 def test_the_newest_server_is_taken_by_its_version_number(
-    path: Path, on_the_path: dict[str, str], taken: str
+    path: Path, on_the_path: dict[str, str], choice: str
 ) -> None:
     for name, says in on_the_path.items():
         put(path, name, says)
 
-    expected = bundled_server() if taken == "the bundled one" else str(path / taken)
+    expected = bundled_server() if choice == "the bundled one" else str(path / choice)
     assert find_server().executable == expected
 
 

@@ -53,11 +53,11 @@ def test_a_command_takes_the_settings_of_up_where_it_has_none(
 
 def test_what_a_killed_up_left_behind_is_not_taken(home: Path) -> None:
     with shared(home, OF_UP, variables(), URL):
-        left = json.loads((home / FILE).read_text())
+        stored = json.loads((home / FILE).read_text())
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
-    for pid, began in ((ended.pid, left["began"]), (os.getpid(), left["began"] - 60)):
-        (home / FILE).write_text(json.dumps({**left, "pid": pid, "began": began}))
+    for pid, began in ((ended.pid, stored["began"]), (os.getpid(), stored["began"] - 60)):
+        (home / FILE).write_text(json.dumps({**stored, "pid": pid, "began": began}))
         assert shared_environment(home) == {}
     for content in ("", "[]", '{"pid": "x"}', '{"pid": 1, "began": 0, "environment": []}'):
         (home / FILE).write_text(content)

@@ -74,8 +74,8 @@ def lines() -> Lines:
     return Lines()
 
 
-def python(program: str, **given: Any) -> Child:
-    return Child("child", (sys.executable, "-c", program), beats=False, **given)
+def python(program: str, **options: Any) -> Child:
+    return Child("child", (sys.executable, "-c", program), beats=False, **options)
 
 
 def test_a_child_that_exits_is_restarted_each_time(lines: Lines) -> None:
@@ -144,8 +144,8 @@ def test_a_command_that_is_not_there_is_tried_again_and_the_others_run(lines: Li
 
 def beating(lines: Lines, beats: Beats, **patience: float) -> Supervisor:
     """A supervisor of one worker with these heartbeats."""
-    given = replace(QUICK, **patience)
-    return Supervisor([Child("worker", SLEEP)], output=lines, heartbeats=beats, patience=given)
+    changed = replace(QUICK, **patience)
+    return Supervisor([Child("worker", SLEEP)], output=lines, heartbeats=beats, patience=changed)
 
 
 def test_a_stopped_child_with_a_stale_heartbeat_is_restarted(lines: Lines) -> None:
@@ -264,8 +264,14 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no proc
 
 def worker(name: str, home: Path) -> Child:
     """A worker that waits for a Redis that is away."""
-    given = {"CHORALE_HOME": str(home), "CHORALE_REDIS_URL": "redis://127.0.0.1:1/0", "PYTHONPATH": str(ROOT)}
-    return Child(name, (sys.executable, "-m", "cli", "worker", "bm25", "--name", name), given, beats=False)
+    environment = {
+        "CHORALE_HOME": str(home),
+        "CHORALE_REDIS_URL": "redis://127.0.0.1:1/0",
+        "PYTHONPATH": str(ROOT),
+    }
+    return Child(
+        name, (sys.executable, "-m", "cli", "worker", "bm25", "--name", name), environment, beats=False
+    )
 
 
 def address_of_arguments(pid: int) -> int:
@@ -432,7 +438,7 @@ def test_the_watcher_passes_on_the_end_of_its_command(lines: Lines) -> None:
     run = ChildProcess(Child("sleeper", SLEEP), lines, mode="watch")
     until(lambda: psutil.Process(run.pid).children())
     sleeper = psutil.Process(run.pid).children()[0].pid
-    run.ask_to_end()
+    run.terminate()
     until(lambda: run.exit_code is not None)
     run.kill()
     assert not runs(sleeper)

@@ -52,8 +52,8 @@ def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
     """Runs the test on the loop of the fixture `runner`."""
 
     @wraps(test)
-    def run(*given: Any, runner: asyncio.Runner, **named: Any) -> None:
-        runner.run(test(*given, **named))
+    def run(*arguments: Any, runner: asyncio.Runner, **fixtures: Any) -> None:
+        runner.run(test(*arguments, **fixtures))
 
     signature = inspect.signature(test)
     runner = inspect.Parameter("runner", inspect.Parameter.KEYWORD_ONLY)

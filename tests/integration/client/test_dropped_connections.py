@@ -56,10 +56,10 @@ def service(redis_client: Redis) -> Iterator[None]:
 
     def serve() -> None:
         while not is_over.is_set():
-            taken: Any = redis_client.brpop([QUEUE_RETRIEVE, QUEUE_INDEX, JOB_COMMANDS], timeout=0.1)
-            if taken is None:
+            popped: Any = redis_client.brpop([QUEUE_RETRIEVE, QUEUE_INDEX, JOB_COMMANDS], timeout=0.1)
+            if popped is None:
                 continue
-            queue, message = taken[0].decode(), json.loads(taken[1])
+            queue, message = popped[0].decode(), json.loads(popped[1])
             if queue == JOB_COMMANDS:
                 reply = {"v": 1, "number": message["number"], "result": []}
                 redis_client.lpush(JOB_REPLY + message["caller"], json.dumps(reply))
@@ -179,10 +179,10 @@ def test_a_call_that_failed_leaves_no_subscription_while_its_error_is_kept(
 ) -> None:
     client = new_client(redis_server.url)
     redis_client.set(entry_key("damaged"), "not a hash")
-    with pytest.raises(ServiceUnavailable) as kept:
+    with pytest.raises(ServiceUnavailable) as raised:
         client.ask(make_request("bread", request_id="damaged"))
     until(lambda: not redis_client.pubsub_channels())
-    assert "WRONGTYPE" in str(kept.value)
+    assert "WRONGTYPE" in str(raised.value)
 
 
 @pytest.mark.usefixtures("service")

@@ -111,12 +111,12 @@ def test_an_answer_that_comes_between_two_reads_is_found() -> None:
 def test_150_threads_that_stay_alive_can_all_ask(redis_server: RedisServer) -> None:
     """Each thread keeps its connection; a pool of redis-py has 100 by default."""
     client = Chorale(redis_server.url, socket_timeout_s=30)
-    all_have_asked = threading.Barrier(150)
+    all_have_called = threading.Barrier(150)
 
     def ask(number: int) -> None:
         with pytest.raises(UnknownRequest):
             client.answer(f"nobody-sent-{number}")
-        all_have_asked.wait(60)
+        all_have_called.wait(60)
 
     with ThreadPoolExecutor(150) as threads:
         assert list(threads.map(ask, range(150))) == [None] * 150

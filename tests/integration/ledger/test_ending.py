@@ -111,8 +111,8 @@ def test_an_end_leaves_only_results_and_outbox_and_its_date_is_the_servers(
     real.redis.delete("queue.bm25", "queue.vector", READY)
     request_id = request_.request_id
     results = {result_key(name) for name in (request_id, f"{request_id}:bm25", f"{request_id}:vector")}
-    left = {OUTBOX, GROUP_RESULT + request_id, *results}
-    assert {key.decode() for key in cast("list[bytes]", real.redis.keys("*"))} == left
+    remaining = {OUTBOX, GROUP_RESULT + request_id, *results}
+    assert {key.decode() for key in cast("list[bytes]", real.redis.keys("*"))} == remaining
 
 
 def test_a_full_redis_can_still_end_requests(real: Real, request_: Request) -> None:

@@ -215,8 +215,8 @@ def test_a_malformed_entry_costs_no_other_message_of_a_batch(real: Real, fields:
     mine = real.accepted("bm25").request_id
     real.redis.hset(entry_key(FORGED), mapping=fields)
     real.wait_together((SEARCH, f"{FORGED}:bm25"), ("chorale.fuse", FORGED), (SEARCH, f"{mine}:bm25"))
-    taken = real.ledger.take(first=("together", "", ""), most={"together": 8})
-    assert taken[-1].started is not None
+    messages = real.ledger.take(first=("together", "", ""), most={"together": 8})
+    assert messages[-1].started is not None
     reports = [(FORGED, ok("bm25"), None, b""), (mine, ok("bm25"), None, b"callback")]
     assert real.ledger.report_all(reports)[-1] == "joined"
     ends = [End(FORGED, BODY, False), End(mine, BODY, True)]

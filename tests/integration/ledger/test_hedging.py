@@ -29,8 +29,8 @@ def hedged(script: Script) -> Script:
 
 
 def reported(script: Script) -> dict[str, object]:
-    found: dict[str, object] = json.loads(script.entry().branch_results["vector"])
-    return found
+    result: dict[str, object] = json.loads(script.entry().branch_results["vector"])
+    return result
 
 
 def test_a_part_without_an_answer_is_hedged_once(script: Script, protocol: ProtocolConstants) -> None:

@@ -60,13 +60,13 @@ def test_a_branch_result_that_no_worker_made_for_this_plan_is_forged(real: Real,
     key = entry_key(request.request_id)
     mine: Any = real.redis.hgetall(key)
     theirs: Any = real.redis.hgetall(entry_key(other.request_id))
-    given: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "by hand": {"result:bm25": b'{"status": "ok"}'},
         "of another branch": {"result:bm25": mine[b"result:vector"], "mac:bm25": mine[b"mac:vector"]},
         "of another request": {"result:bm25": theirs[b"result:bm25"], "mac:bm25": theirs[b"mac:bm25"]},
         "its failure taken back": {"mac:bm25": b""},
     }
-    real.redis.hset(key, mapping=given[how])
+    real.redis.hset(key, mapping=changes[how])
     snapshot = real.snapshot(request)
     assert (snapshot.is_signed, snapshot.forged) == (True, frozenset({"bm25"}))
 
@@ -134,7 +134,7 @@ def test_a_process_that_started_after_redis_was_emptied_is_believed(
     assert new.verifies(old.sign(b"a"), b"a"), "it signs with the new key from now on"
 
 
-def test_given_keys_are_rotated_by_a_list_of_two(redis_client: Redis) -> None:
+def test_configured_keys_are_rotated_by_a_list_of_two(redis_client: Redis) -> None:
     old, both, new = (Signer(redis_client, keys) for keys in ([b"old"], [b"new", b"old"], [b"new"]))
     assert both.verifies(old.sign(b"a"), b"a")
     assert new.verifies(both.sign(b"a"), b"a")

@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from ledger.breaker_outcomes import Outcome
 from ledger.breakers import Breakers
-from ledger.protocol import End, HeldResult
+from ledger.protocol import End, UnreportedResult
 from records.audit.outbox import parse
 from tasks.celery_internals.result_backend import part_id
 from tests.integration.ledger.real import Real
@@ -37,11 +37,11 @@ def test_each_message_of_a_batch_starts_or_joins_its_own_request(real: Real) -> 
     messages += [("chorale.fuse", request.request_id) for request in (due, early)]
     real.wait_together(*messages)
 
-    taken = real.ledger.take(first=None, most={"together": 8})
+    steps = real.ledger.take(first=None, most={"together": 8})
 
-    assert [one.is_known for one in taken] == [True] * 6
-    assert [one.started is not None for one in taken] == [True, True, False, False, False, False]
-    joined = [one.joined.request_id if one.joined else None for one in taken]
+    assert [one.is_known for one in steps] == [True] * 6
+    assert [one.started is not None for one in steps] == [True, True, False, False, False, False]
+    joined = [one.joined.request_id if one.joined else None for one in steps]
     assert joined == [None] * 4 + [due.request_id, None]
 
 
@@ -57,9 +57,9 @@ def test_a_message_of_celery_is_left_at_the_head_of_its_queue(real: Real) -> Non
     first, last = (part_id(in_flight(real, "bm25").request_id, "bm25", 1) for _ in range(2))
     real.wait_together(("chorale.search.bm25", first), ("shop.report", "7"), ("chorale.search.bm25", last))
 
-    taken = real.ledger.take(first=None, most={"together": 8})
+    steps = real.ledger.take(first=None, most={"together": 8})
 
-    assert [one.started is not None for one in taken] == [True]
+    assert [one.started is not None for one in steps] == [True]
     assert ids_waiting(real) == ["7", last]
 
 
@@ -101,16 +101,16 @@ def test_a_worker_reads_only_the_answers_that_it_has_not_just_reported(real: Rea
     assert not joined.forged
 
 
-def test_the_end_of_a_held_request_brings_its_branch_results(real: Real) -> None:
-    held, other = in_flight(real, "bm25", "vector"), in_flight(real, "bm25")
+def test_the_end_of_a_locally_joined_request_brings_its_branch_results(real: Real) -> None:
+    local, other = in_flight(real, "bm25", "vector"), in_flight(real, "bm25")
     accepted_at_ms, results = (
-        int(cast("bytes", real.redis.hget(entry_key(held.request_id), "accepted_at"))),
-        [HeldResult(name, "ok", ok(name, "held").to_wire()) for name in ("bm25", "vector")],
+        int(cast("bytes", real.redis.hget(entry_key(local.request_id), "accepted_at"))),
+        [UnreportedResult(name, "ok", ok(name, "unreported").to_wire()) for name in ("bm25", "vector")],
     )
     # The caller's login can write the entry.
     forged: dict[Any, Any] = {"status:bm25": "failed", "result:bm25": failed("bm25").to_wire()}
-    real.redis.hset(entry_key(held.request_id), mapping=forged)
-    earlier = End(held.request_id, BODY, True, held=results, accepted_at_ms=accepted_at_ms - 1)
+    real.redis.hset(entry_key(local.request_id), mapping=forged)
+    earlier = End(local.request_id, BODY, True, unreported=results, accepted_at_ms=accepted_at_ms - 1)
     assert real.ledger.finish_all([earlier], by="fusion") == [(None, [])], (
         "of an earlier request with this id"
     )
@@ -121,7 +121,7 @@ def test_the_end_of_a_held_request_brings_its_branch_results(real: Real) -> None
     assert [took_ms is not None for took_ms, _ in ended] == [True, True]
     entries: Any = real.redis.xrange(OUTBOX)
     audited = [parse(fields).branch_results for _, fields in entries]
-    assert audited == [{name: from_json(ok(name, "held").to_wire()) for name in ("bm25", "vector")}, {}]
+    assert audited == [{name: from_json(ok(name, "unreported").to_wire()) for name in ("bm25", "vector")}, {}]
 
 
 def test_each_end_of_a_batch_answers_its_followers_and_counts_its_own_outcomes(real: Real) -> None:

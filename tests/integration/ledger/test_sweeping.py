@@ -88,12 +88,12 @@ def test_a_dead_fusion_is_called_again_and_then_the_sweeper_ends_the_request(
 def test_a_fusion_with_much_time_left_keeps_a_request_for_half_a_second(
     script: Script, protocol: ProtocolConstants
 ) -> None:
-    kept_ms, every_ms = protocol.longest_fusion_lease_ms, protocol.fuse_every_ms
-    end_ms = kept_ms + 2 * every_ms
+    lease_ms, every_ms = protocol.longest_fusion_lease_ms, protocol.fuse_every_ms
+    end_ms = lease_ms + 2 * every_ms
     # Again whenever the lease of the sweeper that should end the request is over.
     again_ms = end_ms + protocol.sweeper_lease_ms
     script >> accept() >> plan("bm25") >> report("bm25") >> join() << {"bm25"} >> sweep(again_ms)
-    script << {kept_ms: ["fuse"], kept_ms + every_ms: ["fuse"], end_ms: ["end"], again_ms: ["end"]}
+    script << {lease_ms: ["fuse"], lease_ms + every_ms: ["fuse"], end_ms: ["end"], again_ms: ["end"]}
 
 
 def test_a_costly_fusion_keeps_half_of_the_time_and_a_slow_one_may_still_end_the_request(

@@ -10,7 +10,7 @@ import pytest
 from chorale_client import Request
 from chorale_client.keys import GROUP_RESULT, entry_key, result_key
 
-from ledger.protocol import End, HeldResult
+from ledger.protocol import End, UnreportedResult
 from tests.integration.ledger.real import Real
 from tests.support.ledger.requests import BODY, a_request, failed, ok, plan
 from tests.support.pipelines.celery_application import CeleryApplication
@@ -94,8 +94,8 @@ def test_group_and_child_are_stored_as_celery_stores_them(reader: Reader, real: 
 
 
 def stored(real: Real, key: str) -> Any:
-    found: Any = real.redis.get(key)
-    return json.loads(found)
+    raw: Any = real.redis.get(key)
+    return json.loads(raw)
 
 
 def test_a_part_is_pending_then_started_then_ended(reader: Reader, real: Real) -> None:
@@ -146,7 +146,7 @@ def test_the_end_of_a_request_is_the_end_of_each_part(
     assert reader.parts(request, "vector") == ["FAILURE"]
 
 
-def test_who_waits_for_a_part_is_told_of_its_end(real: Real) -> None:
+def test_waiters_for_a_part_learn_its_end(real: Real) -> None:
     request = real.accepted("bm25", "vector")
     with real.redis.pubsub(ignore_subscribe_messages=True) as channel:
         channel.psubscribe(result_key(f"{request.request_id}:*"))
@@ -154,23 +154,23 @@ def test_who_waits_for_a_part_is_told_of_its_end(real: Real) -> None:
         real.ledger.start(request.request_id, "bm25")
         real.ledger.report(request.request_id, "bm25", ok("bm25"))
         real.finish(request)
-        told = [json.loads(channel.get_message(timeout=5)["data"]) for _ in range(2)]
-    ended = [(meta["task_id"].partition(":")[2], meta["status"]) for meta in told]
+        messages = [json.loads(channel.get_message(timeout=5)["data"]) for _ in range(2)]
+    ended = [(meta["task_id"].partition(":")[2], meta["status"]) for meta in messages]
     assert ended == [("bm25", "SUCCESS"), ("vector", "FAILURE")]
 
 
-def test_who_waits_for_a_part_of_a_held_request_is_told_of_its_end(reader: Reader, real: Real) -> None:
+def test_waiters_for_a_part_of_a_locally_joined_request_learn_its_end(reader: Reader, real: Real) -> None:
     request = real.accepted("bm25", "vector")
     request_id, accepted_at_ms = request.request_id, real.snapshot(request).accepted_at_ms
-    held = [HeldResult("bm25", "ok", b"{}"), HeldResult("vector", "empty", b"{}")]
+    results = [UnreportedResult("bm25", "ok", b"{}"), UnreportedResult("vector", "empty", b"{}")]
     with real.redis.pubsub(ignore_subscribe_messages=True) as channel:
         channel.psubscribe(result_key(f"{request_id}:*"))
         assert channel.get_message(timeout=5) is None
         real.ledger.finish_all(
-            [End(request_id, BODY, True, held=held, accepted_at_ms=accepted_at_ms)], by="fusion"
+            [End(request_id, BODY, True, unreported=results, accepted_at_ms=accepted_at_ms)], by="fusion"
         )
-        told = [json.loads(channel.get_message(timeout=5)["data"]) for _ in range(2)]
-    assert [(meta["status"], meta["result"]) for meta in told] == [
+        messages = [json.loads(channel.get_message(timeout=5)["data"]) for _ in range(2)]
+    assert [(meta["status"], meta["result"]) for meta in messages] == [
         ("SUCCESS", {"status": "ok"}),
         ("SUCCESS", {"status": "empty"}),
     ]
@@ -223,9 +223,9 @@ def test_what_celery_reads_expires_with_the_answer_of_a_request_that_uses_all_of
     request = real.accepted("bm25", "vector", timeout_s=timeout_ms / 1000)
     request_id = request.request_id
     real.ledger.start(request_id, "bm25")
-    kept = [result_key(request_id), result_key(f"{request_id}:bm25"), GROUP_RESULT + request_id]
-    assert all(ANSWER_TTL_MS < real.redis.pttl(key) <= ANSWER_TTL_MS + timeout_ms for key in kept)
+    keys = [result_key(request_id), result_key(f"{request_id}:bm25"), GROUP_RESULT + request_id]
+    assert all(ANSWER_TTL_MS < real.redis.pttl(key) <= ANSWER_TTL_MS + timeout_ms for key in keys)
     real.ledger.report(request_id, "bm25", ok("bm25"))
     real.finish(request)
-    kept.append(result_key(f"{request_id}:vector"))
-    assert all(0 < real.redis.pttl(key) <= ANSWER_TTL_MS + timeout_ms for key in kept)
+    keys.append(result_key(f"{request_id}:vector"))
+    assert all(0 < real.redis.pttl(key) <= ANSWER_TTL_MS + timeout_ms for key in keys)

@@ -19,7 +19,7 @@ import structlog
 from celery import Celery
 from chorale_client import Chorale
 from chorale_client.errors import NotEnded, UnknownRequest
-from chorale_client.index_tickets import KEPT_S, next_stamp
+from chorale_client.index_tickets import MESSAGE_TTL_S, next_stamp
 from chorale_client.keys import INDEXED, NOT_DONE, WRITTEN
 
 import tasks.indexing.handed_in_documents
@@ -162,7 +162,7 @@ def test_a_message_with_a_temporary_failure_is_retried_for_a_day_and_then_given_
         work(app)
         assert not app.resources.redis.exists(INDEXED + ticket)
         seconds, microseconds = app.resources.redis.time()
-        stamp = (seconds - KEPT_S - 60) * 1_000_000 + microseconds
+        stamp = (seconds - MESSAGE_TTL_S - 60) * 1_000_000 + microseconds
         old = {"namespace": "docs", "documents": [TEA], "handed_in": stamp}
         app.send_task("chorale.index", kwargs=old, queue=QUEUE, task_id="old")
         work(app)

@@ -13,7 +13,7 @@ from search.filters import compile_filters
 
 
 @pytest.mark.parametrize(
-    ("given", "wire"),
+    ("conditions", "wire"),
     [
         (["source=faq,guide"], {"source": ["faq", "guide"]}),
         (["source=faq"], {"source": "faq"}),
@@ -37,15 +37,15 @@ from search.filters import compile_filters
         (["a.b=1,x"], {"a.b": [1, "1", "x"]}),
     ],
 )
-def test_a_condition_is_converted_to_its_wire_format(given: list[str], wire: dict[str, Any]) -> None:
-    filters = parse_filters(given)
+def test_a_condition_is_converted_to_its_wire_format(conditions: list[str], wire: dict[str, Any]) -> None:
+    filters = parse_filters(conditions)
     assert filters == wire
     assert make_request("anything", filters=filters).filters == wire
     assert compile_filters(filters).warnings == ()
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("conditions", "reason"),
     [
         (["year"], "is none of: FIELD=VALUE"),
         (["=2020"], "is none of: "),
@@ -59,11 +59,11 @@ def test_a_condition_is_converted_to_its_wire_format(given: list[str], wire: dic
         (["year>=2020", "year>=2021"], "has that condition already"),
     ],
 )
-def test_an_unreadable_condition_is_refused_with_the_reason(given: list[str], said: str) -> None:
+def test_an_unreadable_condition_is_refused_with_the_reason(conditions: list[str], reason: str) -> None:
     with pytest.raises(WrongFilter) as refused:
-        parse_filters(given)
-    assert said in str(refused.value)
-    assert repr(given[-1]) in str(refused.value)
+        parse_filters(conditions)
+    assert reason in str(refused.value)
+    assert repr(conditions[-1]) in str(refused.value)
 
 
 def test_options_are_one_json_object() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli.local.ports import Address
-from cli.local.servers import curl, how_to_ask, own_key, with_servers
+from cli.local.servers import api_lines, curl, own_key, with_servers
 from config.settings import Settings
 from models.errors import WrongDeclaration
 from monitoring.heartbeats import Heartbeat
@@ -24,7 +24,7 @@ HERE = Address("127.0.0.1", 8000)
 
 
 @pytest.mark.parametrize(
-    ("text", "host", "port", "shown"),
+    ("text", "host", "port", "normalized"),
     [
         ("8080", "127.0.0.1", 8080, "127.0.0.1:8080"),
         ("0.0.0.0:80", "0.0.0.0", 80, "0.0.0.0:80"),
@@ -32,9 +32,9 @@ HERE = Address("127.0.0.1", 8000)
         ("localhost:1", "localhost", 1, "localhost:1"),
     ],
 )
-def test_an_address_is_read(text: str, host: str, port: int, shown: str) -> None:
+def test_an_address_is_read(text: str, host: str, port: int, normalized: str) -> None:
     address = Address.parse(text)
-    assert (address.host, address.port, str(address)) == (host, port, shown)
+    assert (address.host, address.port, str(address)) == (host, port, normalized)
     assert address.is_loopback == (host != "0.0.0.0")
 
 
@@ -53,21 +53,21 @@ def test_the_api_has_a_heartbeat_while_it_answers() -> None:
         def log_message(self, *_: object) -> None:
             """Nothing is printed."""
 
-    asked: list[Sequence[str]] = []
+    calls: list[Sequence[str]] = []
 
-    def of_workers(names: Sequence[str]) -> Mapping[str, Heartbeat | None]:
-        asked.append(names)
+    def worker_heartbeats(names: Sequence[str]) -> Mapping[str, Heartbeat | None]:
+        calls.append(names)
         return {"bm25-1": None}
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Healthy) as server:
-        heartbeats = with_servers(of_workers, Address("127.0.0.1", server.server_port), None)
+        heartbeats = with_servers(worker_heartbeats, Address("127.0.0.1", server.server_port), None)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         assert heartbeats(["bm25-1", "http"]) == {"bm25-1": None, "http": Heartbeat("http", 0.0, True)}
         server.shutdown()
         thread.join()
     assert heartbeats(["bm25-1", "http"]) == {"bm25-1": None}
-    assert asked == [["bm25-1"]] * 2
+    assert calls == [["bm25-1"]] * 2
 
 
 def test_the_first_key_of_a_home_may_search_and_is_made_once(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_the_first_key_of_a_home_may_search_and_is_made_once(tmp_path: Path) -> 
     assert grant is not None
     assert grant.key_id == key.key_id
     assert grant.scopes == {"search:run", "search:read", "audit:read"}
-    assert how_to_ask(settings, HERE)[1] == f"console: http://127.0.0.1:8000/, with the key in {file}"
+    assert api_lines(settings, HERE)[1] == f"console: http://127.0.0.1:8000/, with the key in {file}"
 
 
 def test_a_home_whose_operator_has_made_keys_gets_no_other(tmp_path: Path) -> None:
@@ -91,14 +91,14 @@ def test_a_home_whose_operator_has_made_keys_gets_no_other(tmp_path: Path) -> No
     with closing(KeyStore(settings.audit_database_url)) as store:
         store.create(Grant("", "acme", None, frozenset({"search:run"})))
     assert own_key(settings) is None
-    assert how_to_ask(settings, HERE)[-1] == "it asks for a key: `chorale keys create --help`"
+    assert api_lines(settings, HERE)[-1] == "it asks for a key: `chorale keys create --help`"
 
 
 def test_a_key_is_made_only_for_this_machine_and_its_own_database(tmp_path: Path) -> None:
-    elsewhere = how_to_ask(Settings(home=tmp_path), Address("0.0.0.0", 8000))
+    elsewhere = api_lines(Settings(home=tmp_path), Address("0.0.0.0", 8000))
     assert "put a proxy with TLS in front of it" in elsewhere[1]
     shared = Settings(home=tmp_path, audit_url="postgresql+psycopg://nobody@127.0.0.1:1/none")
-    assert how_to_ask(shared, HERE)[-1] == elsewhere[-1]
+    assert api_lines(shared, HERE)[-1] == elsewhere[-1]
     assert not (tmp_path / "http_key").exists()
 
 

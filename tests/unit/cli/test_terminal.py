@@ -18,7 +18,7 @@ from rich.text import Text as RichText
 from cli import terminal
 from cli.answer_view import show_answer
 from cli.exit_codes import exit_with
-from cli.indexing.view import show_left_out
+from cli.indexing.view import show_omitted
 from cli.local.child_process import JsonLines, PrefixedLines
 from cli.output import print_json
 from cli.progress import ProgressBar
@@ -31,7 +31,7 @@ from tests.architecture.product import ROOT
 from tests.support.command_line import in_process
 
 BAD = "\x1b]8;;http://evil\x1b\\\a\x9b2J\u202e\u2066\u200b\r[bold][link=http://evil]"
-SHOWN = r"\x1b]8;;http://evil\x1b" + "\\" + r"\x07\x9b2J\u202e\u2066\u200b\x0d[bold][link=http://evil]"
+VISIBLE = r"\x1b]8;;http://evil\x1b" + "\\" + r"\x07\x9b2J\u202e\u2066\u200b\x0d[bold][link=http://evil]"
 _STYLES = re.compile(r"\x1b\[[\d;]*m|\x1b\[\?25[hl]|\x1b\[(?:2K|1A)|\r")
 """What Rich itself sends: styles, the cursor, and the lines of live views."""
 
@@ -94,7 +94,7 @@ WAYS: dict[str, Callable[[Console], Any]] = {
 @pytest.mark.parametrize("show", WAYS.values(), ids=WAYS)
 def test_a_hostile_text_is_shown_and_not_obeyed(show: Callable[[Console], Any], console: Console) -> None:
     show(console)
-    assert SHOWN in printed(console)
+    assert VISIBLE in printed(console)
 
 
 def test_a_text_of_rich_s_own_is_made_visible_too(console: Console) -> None:
@@ -133,12 +133,12 @@ def test_an_error_is_shown_and_not_obeyed(
     with pytest.raises(SystemExit):
         exit_with(error, is_process=is_process)
     text = capsys.readouterr().err
-    assert (SHOWN in text, "\x1b" in text) == (True, False)
+    assert (VISIBLE in text, "\x1b" in text) == (True, False)
 
 
 def test_a_file_name_cannot_look_like_a_line_of_the_report(capsys: pytest.CaptureFixture[str]) -> None:
     skipped = Skipped("/docs/a\n0 faults: all is well\x1b[2J.md", NotIndexed.NOT_UTF8, "binary")
-    show_left_out(IndexReport(skipped=[skipped]), "this folder")
+    show_omitted(IndexReport(skipped=[skipped]), "this folder")
     lines = capsys.readouterr().err.splitlines()
     assert lines[1:] == [r"  /docs/a\n0 faults: all is well\x1b[2J.md: binary"]
 
@@ -156,7 +156,7 @@ def test_the_output_of_processes_is_shown_and_not_obeyed() -> None:
     lines, objects = io.StringIO(), io.StringIO()
     PrefixedLines(lines, ["bm25"])("bm25", BAD.encode())
     JsonLines(objects)("bm25", BAD.encode())
-    assert lines.getvalue() == f"bm25 │ {SHOWN}\n"
+    assert lines.getvalue() == f"bm25 │ {VISIBLE}\n"
     assert json.loads(objects.getvalue()) == {"process": "bm25", "line": BAD}
     assert "\x9b" not in objects.getvalue()
 
@@ -167,11 +167,11 @@ def test_commands_print_through_the_terminal_alone() -> None:
     ways = re.compile(
         r"\bprint\(\w|rich\.text|rich import print|\bs?echo\(|stdout\.write|stderr\.write|\bConsole\("
     )
-    found = {
+    violations = {
         f"{name}: {line.strip()}"
         for file in (ROOT / "cli").rglob("*.py")
         if (name := str(file.relative_to(ROOT))) not in own
         for line in file.read_text(encoding="utf-8").splitlines()
         if ways.search(line) and "visible" not in line and ".print(" not in line
     }
-    assert not found
+    assert not violations

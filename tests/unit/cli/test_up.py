@@ -66,9 +66,9 @@ def test_while_redis_does_not_answer_heartbeats_are_unknown_and_that_of_redis_is
         seconds, _ = client.time()
         client.set("chorale:heartbeat:a", json.dumps({"at": seconds * 1000, "ready": True, "pid": 1}))
     heartbeats = RedisHeartbeats(own_redis_server.url, server="redis")
-    found = heartbeats(["redis", "a", "b"])
-    assert found.keys() == {"redis", "a"}
-    assert found["redis"] == Heartbeat("redis", 0.0, is_ready=True)
+    known = heartbeats(["redis", "a", "b"])
+    assert known.keys() == {"redis", "a"}
+    assert known["redis"] == Heartbeat("redis", 0.0, is_ready=True)
     own_redis_server.pause()
     assert heartbeats(["redis", "a", "b"]) == {"a": None, "b": None}
     own_redis_server.resume()

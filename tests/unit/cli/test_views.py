@@ -17,7 +17,7 @@ from rich.console import Console
 
 from cli import progress
 from cli.answer_view import highlighted, missing_lines, placed_stages
-from cli.commands.tune import _of_file
+from cli.commands.tune import _file_questions
 from cli.jobs import view
 from records.jobs.job import COUNTED, Job, JobsUnavailable, NewJob, State
 from records.jobs.submitting import submit_lines
@@ -61,20 +61,20 @@ def test_questions_that_nothing_answers_are_left_out(tmp_path: Path) -> None:
         '{"question": "nothing?", "expected": []}\n'
         '{"question": "two?", "expected": {"d2": 2}, "filters": {"year": 2024}}\n'
     )
-    label, asked, graded = _of_file(file, "docs", None)
+    label, questions, graded = _file_questions(file, "docs", None)
     assert label == "golden"
-    assert [(one.question_id, one.text, one.namespace, one.filters) for one in asked] == [
+    assert [(one.question_id, one.text, one.namespace, one.filters) for one in questions] == [
         ("line 1", "one?", "law", {}),
         ("line 3", "two?", "docs", {"year": 2024}),
     ]
     assert graded == {"line 1": {"d1": 1}, "line 3": {"d2": 2}}
 
 
-def job(**given: Any) -> Job:
+def job(**changes: Any) -> Job:
     fields: dict[str, Any] = dict.fromkeys(Job.__dataclass_fields__) | dict.fromkeys(COUNTED, 0)
     fields |= {"job_id": "f5334cde4ddf", "name": "questions.csv", "namespace": "default", "tenant": "default"}
     fields |= {"weight": 1.0, "state": State.RUNNING, "total": 100_000, "created_at_ms": 1_790_000_000_000}
-    return Job(**(fields | given))
+    return Job(**(fields | changes))
 
 
 class Flaky:
@@ -85,11 +85,11 @@ class Flaky:
         self._is_away = False
 
     def __getattr__(self, name: str) -> Any:
-        def call(*given: Any, **_: Any) -> Any:
+        def call(*arguments: Any, **_: Any) -> Any:
             self._is_away = not self._is_away
             if self._is_away:
                 raise JobsUnavailable("locked")
-            self.calls.append((name, *given[1:]))
+            self.calls.append((name, *arguments[1:]))
             state = State.RUNNING if len(self.calls) < 3 else State.ENDED
             return job(state=state, complete=len(self.calls))
 

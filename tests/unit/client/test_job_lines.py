@@ -54,10 +54,10 @@ def test_a_line_s_own_option_wins_over_the_default_of_all_lines() -> None:
 def test_the_fields_of_a_line_are_a_valid_request_with_the_same_options() -> None:
     line = {"weights": {"bm25": 2}, "include": ["ids"], "filters": {"year": {"gte": 2020}}, "rerank": "off"}
     questions = ["tea", {"text": "rice", "bm25_query": "rice basmati"}]
-    given = fields(json.dumps({"questions": questions, **line}))
-    assert given is not None
+    line_fields = fields(json.dumps({"questions": questions, **line}))
+    assert line_fields is not None
     wanted = make_request(questions, request_id="one", **line)  # type: ignore[arg-type]
-    assert make_request(given.pop("questions"), request_id="one", **given) == wanted
+    assert make_request(line_fields.pop("questions"), request_id="one", **line_fields) == wanted
 
 
 def test_a_cell_of_csv_is_a_json_value_if_it_is_one_and_else_a_text() -> None:
@@ -246,7 +246,7 @@ def test_wrong_defaults_are_refused_before_anything_is_read(defaults: dict[str, 
     ("name", "form"),
     [("a.jsonl", "jsonl"), ("b/A.NDJSON", "jsonl"), ("a.csv", "csv"), ("a.tsv", "csv"), ("-", "jsonl")],
 )
-def test_the_name_tells_the_format(name: str, form: str) -> None:
+def test_the_format_follows_from_the_name(name: str, form: str) -> None:
     assert form_of(name) == form
     assert form_of(name, "csv") == "csv"
     for wrong in (("a.xlsx", None), ("a", None), (name, "xlsx")):
@@ -270,19 +270,19 @@ class Stream(io.RawIOBase):
 
 
 class Letters(io.RawIOBase):
-    left = 16_000_000
+    remaining = 16_000_000
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        size = min(self.left, len(buffer))
+        size = min(self.remaining, len(buffer))
         buffer[:size] = b"a" * size
-        self.left -= size
+        self.remaining -= size
         return size
 
 
-def test_a_line_of_a_gigabyte_is_not_kept_and_a_line_is_given_before_the_next_is_read() -> None:
+def test_a_line_of_a_gigabyte_is_not_stored_and_a_line_is_yielded_before_the_next_is_read() -> None:
     # 16 MB stand for the gigabyte.
     tracemalloc.start()
     try:

@@ -127,8 +127,8 @@ def test_half_a_character_in_a_name_is_refused_by_field(options: dict[str, Any],
 
 def test_half_a_character_in_a_question_or_a_tag_is_replaced() -> None:
     variants = [{"kind": "keyword", "text": f"b{HALF}"}]
-    asked = {"text": f"a{HALF}", "variants": variants, "hypothetical_documents": [f"c{HALF}"]}
-    request = make_request(asked, correlation_id=f"d{HALF}", tags={"who": f"e{HALF}"})
+    fields = {"text": f"a{HALF}", "variants": variants, "hypothetical_documents": [f"c{HALF}"]}
+    request = make_request(fields, correlation_id=f"d{HALF}", tags={"who": f"e{HALF}"})
     (question,) = request.questions
     assert (question.text, question.variants[0].text) == ("a\ufffd", "b\ufffd")
     assert question.hypothetical_documents == ("c\ufffd",)

@@ -53,12 +53,12 @@ def ask(options: dict[str, Any]) -> None:
         assert json.loads(request_json(request))["questions"]
 
 
-def read(form: str, given: bytes) -> None:
+def read(form: str, content: bytes) -> None:
     with suppress(InvalidRequest):
-        found = InputStats(refuses=False)
-        for _ in messages(found.passed(read_lines(io.BytesIO(given), form=form))):
+        stats = InputStats(refuses=False)
+        for _ in messages(stats.passed(read_lines(io.BytesIO(content), form=form))):
             pass
-        found.check()
+        stats.check()
 
 
 def test_options_of_a_request_are_taken_or_refused_by_name(examples: int) -> None:

@@ -97,7 +97,7 @@ def test_every_path_reaches_redis_py_and_celery_unchanged(folder: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "expected"),
     [
         ("redis://host:6379/0", "redis://host:6379/0"),
         ("redis://user:secret@host:6379/0", "redis://***@host:6379/0"),
@@ -105,12 +105,12 @@ def test_every_path_reaches_redis_py_and_celery_unchanged(folder: str) -> None:
         ("unix:///run/redis.sock?db=1&password=secret", "unix://***@/run/redis.sock"),
     ],
 )
-def test_a_password_is_not_shown(url: str, shown: str) -> None:
-    assert without_password(url) == shown
+def test_a_password_is_not_shown(url: str, expected: str) -> None:
+    assert without_password(url) == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "variable", "expected"),
+    ("url", "variable", "expected"),
     [
         (None, None, "redis://localhost:6379/0"),
         (None, "redis://:secret@127.0.0.1:6380/0", "redis://:secret@127.0.0.1:6380/0"),
@@ -127,10 +127,10 @@ def test_a_password_is_not_shown(url: str, shown: str) -> None:
     ],
 )
 def test_the_client_takes_every_spelling_and_the_variable_of_chorale_env(
-    given: str | None, variable: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+    url: str | None, variable: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if variable is None:
         monkeypatch.delenv("CHORALE_REDIS_URL", raising=False)
     else:
         monkeypatch.setenv("CHORALE_REDIS_URL", variable)
-    assert address_of(given) == expected
+    assert address_of(url) == expected

@@ -25,16 +25,16 @@ SCHEMAS = Request.model_json_schema()["properties"]
 
 def shape(schema: dict[str, Any]) -> dict[str, Any]:
     """The types of a JSON schema without its bounds and descriptions."""
-    kept: dict[str, Any] = {}
+    types: dict[str, Any] = {}
     for name in ("type", "enum", "const"):
         if name in schema:
-            kept[name] = schema[name]
+            types[name] = schema[name]
     for name in ("items", "additionalProperties"):
         if name in schema:
-            kept[name] = shape(schema[name]) if isinstance(schema[name], dict) else schema[name]
+            types[name] = shape(schema[name]) if isinstance(schema[name], dict) else schema[name]
     if "anyOf" in schema:
-        kept["anyOf"] = [shape(one) for one in schema["anyOf"]]
-    return kept
+        types["anyOf"] = [shape(one) for one in schema["anyOf"]]
+    return types
 
 
 def test_every_field_of_a_request_is_an_option() -> None:

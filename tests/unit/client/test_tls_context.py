@@ -8,7 +8,7 @@ import time
 
 import pytest
 from chorale_client.connections import idle
-from chorale_client.connections.tls import KEPT_S, share_context
+from chorale_client.connections.tls import CONTEXT_TTL_S, share_context
 from redis import Redis
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as RedisTimeout
@@ -33,7 +33,7 @@ def test_the_connections_of_a_pool_have_one_context_until_certificates_may_have_
                 with pytest.raises((RedisTimeout, NoConnection)):
                     client.ping()
             assert len(made) == 1
-            monkeypatch.setattr(idle, "now_s", lambda: time.monotonic() + KEPT_S)
+            monkeypatch.setattr(idle, "now_s", lambda: time.monotonic() + CONTEXT_TTL_S)
             with pytest.raises((RedisTimeout, NoConnection)):
                 client.ping()
             assert len(made) == 2

@@ -8,7 +8,7 @@ from config.addresses import server_of
 
 
 @pytest.mark.parametrize(
-    ("url", "meant"),
+    ("url", "server"),
     [
         ("postgresql+psycopg://me:secret@Host:5432/docs?sslmode=require", "postgresql://host:5432/docs"),
         # SQLAlchemy reads a password up to the @, with any characters.
@@ -27,5 +27,5 @@ from config.addresses import server_of
         ("https://wiki.example/find@once?q={question}", "https://wiki.example/find@once"),
     ],
 )
-def test_an_address_is_shown_and_compared_without_login_driver_and_tls(url: str, meant: str) -> None:
-    assert server_of(url) == meant
+def test_an_address_is_shown_and_compared_without_login_driver_and_tls(url: str, server: str) -> None:
+    assert server_of(url) == server

@@ -140,14 +140,16 @@ def test_options_are_checked_against_those_that_the_package_declares(site: Path,
 def test_a_wrong_method_is_named_with_its_package(site: Path, declares: Declares) -> None:
     write_package(site, "odd", MODULE, methods="text = odd:TEXT\nmedian = odd:MEAN")
     with importable(site):
-        of_text = refusal(declares, PIPELINE.replace('"mean"', '"text"'))
-        of_median = refusal(declares, PIPELINE.replace('"mean"', '"median"'))
+        text_refusal = refusal(declares, PIPELINE.replace('"mean"', '"text"'))
+        median_refusal = refusal(declares, PIPELINE.replace('"mean"', '"median"'))
     assert (
         "configurations.plain.method: fusion method 'text' of the package odd 1.0 is str; an entry "
-        in of_text
+        in text_refusal
     )
-    assert "an entry point of chorale.methods must be a models.declarations.fusion_method.Method" in of_text
-    assert "fusion method 'median' of the package odd 1.0 has the name 'mean'" in of_median
+    assert (
+        "an entry point of chorale.methods must be a models.declarations.fusion_method.Method" in text_refusal
+    )
+    assert "fusion method 'median' of the package odd 1.0 has the name 'mean'" in median_refusal
 
 
 def test_capabilities_follow_from_the_kinds(site: Path, declares: Declares) -> None:

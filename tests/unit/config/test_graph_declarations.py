@@ -17,7 +17,7 @@ READS = "MATCH (a) WHERE a.ns = $namespace RETURN a.id AS id"
 WRITES = "MATCH (a) WHERE a.ns = $namespace SET a.asked = true RETURN a.id AS id"
 
 
-def asks(store: str, statement: str) -> str:
+def graph_branch(store: str, statement: str) -> str:
     return branch(
         "graph", "graph", store=store, more=f"[branches.graph.options]\ncypher = '''{statement}'''\n"
     )
@@ -26,10 +26,10 @@ def asks(store: str, statement: str) -> str:
 @pytest.mark.parametrize(
     ("text", "capabilities"),
     [
-        (LOCAL + GRAPH + asks("cites", READS), ("db.local:read", "db.local:write", "db.cites:read")),
-        (NEO4J % "" + asks("neo", READS), ("db.neo:read",)),
-        (NEO4J % ", allow_write = true" + asks("neo", READS), ("db.neo:read",)),
-        (NEO4J % ", allow_write = true" + asks("neo", WRITES), ("db.neo:read", "db.neo:write")),
+        (LOCAL + GRAPH + graph_branch("cites", READS), ("db.local:read", "db.local:write", "db.cites:read")),
+        (NEO4J % "" + graph_branch("neo", READS), ("db.neo:read",)),
+        (NEO4J % ", allow_write = true" + graph_branch("neo", READS), ("db.neo:read",)),
+        (NEO4J % ", allow_write = true" + graph_branch("neo", WRITES), ("db.neo:read", "db.neo:write")),
         (WIKI % ("", READS) + branch("wiki", kind="http", store="wiki"), ("db.wiki:read",)),
         (
             WIKI % ("allow_write = true\n", WRITES) + branch("wiki", kind="http", store="wiki"),
@@ -55,20 +55,23 @@ def test_an_endpoint_to_which_a_keyword_of_sql_is_sent_is_written_and_needs_leav
     sent: str, declares: Declares
 ) -> None:
     text = f'[stores.notes]\nkind = "http"\n[stores.notes.options]\nid = "id"\n{sent}'
-    asked = branch("notes", kind="http", store="notes")
+    notes_branch = branch("notes", kind="http", store="notes")
     with pytest.raises(WrongDeclaration, match=r"the statement writes \(DELETE\): .*allow_write = true"):
-        declares(text + asked)
-    assert declares(f"{text}allow_write = true\n{asked}").capabilities == ("db.notes:read", "db.notes:write")
+        declares(text + notes_branch)
+    assert declares(f"{text}allow_write = true\n{notes_branch}").capabilities == (
+        "db.notes:read",
+        "db.notes:write",
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "key", "words"),
     [
-        (LOCAL + GRAPH + asks("cites", WRITES), "cypher", "the statement writes (SET): a graph of documents is only read"),
-        (NEO4J % "" + asks("neo", WRITES), "cypher", "the statement writes (SET): the store is only read unless it says allow_write"),
-        (NEO4J % "" + asks("neo", "MATCH (a) RETURN a.id AS id"), "cypher", "the statement must name $namespace"),
-        (NEO4J % "" + asks("neo", READS + " // $user\nORDER BY $user"), "cypher", "no parameter $user; there are: question,"),
-        (LOCAL + asks("local", READS), "cypher", "a store of kind 'embedded' runs no Cypher; there are: graph, neo4j"),
+        (LOCAL + GRAPH + graph_branch("cites", WRITES), "cypher", "the statement writes (SET): a graph of documents is only read"),
+        (NEO4J % "" + graph_branch("neo", WRITES), "cypher", "the statement writes (SET): the store is only read unless it says allow_write"),
+        (NEO4J % "" + graph_branch("neo", "MATCH (a) RETURN a.id AS id"), "cypher", "the statement must name $namespace"),
+        (NEO4J % "" + graph_branch("neo", READS + " // $user\nORDER BY $user"), "cypher", "no parameter $user; there are: question,"),
+        (LOCAL + graph_branch("local", READS), "cypher", "a store of kind 'embedded' runs no Cypher; there are: graph, neo4j"),
         (WIKI % ("", WRITES) + branch("wiki", kind="http", store="wiki"), "[stores.wiki.options]", "the statement writes (SET)"),
         (
             WIKI % ("", READS.replace("$namespace", '"{question}"')) + branch("wiki", kind="http", store="wiki"),
@@ -76,11 +79,11 @@ def test_an_endpoint_to_which_a_keyword_of_sql_is_sent_is_written_and_needs_leav
             "no {question} in its text",
         ),
         (
-            LOCAL + GRAPH.replace('"local"', '"cites"') + asks("cites", READS),
+            LOCAL + GRAPH.replace('"local"', '"cites"') + graph_branch("cites", READS),
             "options = { documents",
             "no store with documents 'cites'; there are: local",
         ),
-        (LOCAL + GRAPH.replace("CITES =", '"A]-(x) " =') + asks("cites", READS), "options = { documents", "pattern"),
+        (LOCAL + GRAPH.replace("CITES =", '"A]-(x) " =') + graph_branch("cites", READS), "options = { documents", "pattern"),
     ],
 )  # fmt: skip
 def test_a_wrong_statement_or_graph_is_refused_with_its_line(
@@ -94,4 +97,4 @@ def test_a_wrong_statement_or_graph_is_refused_with_its_line(
 
 
 def test_a_whole_graph_for_named_namespaces_needs_no_namespace_in_its_statement(declares: Declares) -> None:
-    declares(NEO4J % ', namespaces = ["default"]' + asks("neo", "MATCH (a) RETURN a.id AS id"))
+    declares(NEO4J % ', namespaces = ["default"]' + graph_branch("neo", "MATCH (a) RETURN a.id AS id"))

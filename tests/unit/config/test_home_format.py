@@ -51,6 +51,6 @@ def test_the_first_call_makes_the_key_of_the_home_for_its_owner_alone(tmp_path: 
     assert (file.stat().st_mode & 0o777, settings.home.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def test_a_given_key_is_used_and_no_file_is_made(tmp_path: Path) -> None:
+def test_a_configured_key_is_used_and_no_file_is_made(tmp_path: Path) -> None:
     assert audit_key(Settings(home=tmp_path, audit_hash_key="k" * 32)) == b"k" * 32
     assert not list(tmp_path.iterdir())

@@ -99,7 +99,7 @@ def test_a_lone_surrogate_in_a_text_does_not_break_the_line(set_up: Setup) -> No
 
 
 HOSTILE = "a \x1b]52;c;x\a\x9b2J\u202eb\n2026-11-23 [error    ] forged\r"
-SHOWN = r"a \x1b]52;c;x\x07\x9b2J\u202eb\n2026-11-23 [error    ] forged\x0d"
+VISIBLE = r"a \x1b]52;c;x\x07\x9b2J\u202eb\n2026-11-23 [error    ] forged\x0d"
 
 
 @pytest.mark.parametrize("place", ["event", "field", "other"])
@@ -115,7 +115,7 @@ def test_a_hostile_text_is_one_line_of_the_console_and_is_not_obeyed(place: str,
         value: Any = HOSTILE if place == "field" else Hostile()
         log_stage("plan", request_id="r1", ms=1, correlation_id=value)
     (line,) = stream.getvalue().splitlines()
-    assert SHOWN in line
+    assert VISIBLE in line
 
 
 def test_json_lines_keep_hostile_texts_exactly(set_up: Setup) -> None:
@@ -129,5 +129,5 @@ def test_json_lines_keep_hostile_texts_exactly(set_up: Setup) -> None:
 def test_ordinary_texts_stay_readable_in_the_console(text: str, set_up: Setup) -> None:
     stream = set_up(log_format="console", texts=True)
     log_stage("plan", request_id="r1", ms=1, question=text)
-    shown = stream.getvalue().partition("question=")[2]
-    assert shown.startswith("'" + text.replace("\\", r"\\").replace("'", r"\'") + "'")
+    written = stream.getvalue().partition("question=")[2]
+    assert written.startswith("'" + text.replace("\\", r"\\").replace("'", r"\'") + "'")

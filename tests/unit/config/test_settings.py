@@ -159,7 +159,7 @@ WRONG_ADDRESSES = [
 
 
 @pytest.mark.parametrize(
-    ("given", "audit", "documents"),
+    ("addresses", "audit", "documents"),
     [
         ({"database": "postgresql://all/c"}, "postgresql://all/c", "postgresql://all/c"),
         ({"database": "postgresql://all/c", "audit": "sqlite:////a"}, "sqlite:////a", "postgresql://all/c"),
@@ -173,10 +173,10 @@ WRONG_ADDRESSES = [
     ],
 )
 def test_one_address_of_a_database_serves_what_has_no_other(
-    given: dict[str, str], audit: str, documents: str, monkeypatch: pytest.MonkeyPatch
+    addresses: dict[str, str], audit: str, documents: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHORALE_HOME", "/home")
-    for name, url in given.items():
+    for name, url in addresses.items():
         monkeypatch.setenv(f"CHORALE_{name.upper()}_URL", url)
     settings = load_settings()
     assert (settings.audit_database_url, settings.documents_database_url) == (audit, documents)

@@ -39,8 +39,8 @@ LASTING = [
 def test_a_reply_that_says_that_redis_cannot_serve_now_passes(reply: str) -> None:
     error = BaseParser.parse_error(reply)
     assert is_transient(error)
-    of_a_pipeline = redis.ResponseError(f"Command # 2 (LPUSH q x) of pipeline caused error: {reply}")
-    assert is_transient(of_a_pipeline)
+    pipeline_error = redis.ResponseError(f"Command # 2 (LPUSH q x) of pipeline caused error: {reply}")
+    assert is_transient(pipeline_error)
 
 
 @pytest.mark.parametrize("reply", LASTING)

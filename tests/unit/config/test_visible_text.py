@@ -49,9 +49,9 @@ ORDINARY = [
 ]
 
 
-@pytest.mark.parametrize(("text", "shown"), HOSTILE.values(), ids=HOSTILE)
-def test_what_steers_or_deceives_is_shown_also_in_json(text: str, shown: str) -> None:
-    assert visible(text) == shown
+@pytest.mark.parametrize(("text", "expected"), HOSTILE.values(), ids=HOSTILE)
+def test_what_steers_or_deceives_is_made_visible_also_in_json(text: str, expected: str) -> None:
+    assert visible(text) == expected
     document = visible_json(json.dumps(text, ensure_ascii=False))
     assert json.loads(document) == text
     assert visible(document) == document

@@ -24,9 +24,11 @@ def verdicts(branch_result: BranchResult | None, *, timeout_s: float = 2, limit_
     """The verdicts on a branch with this branch result and on its store; None: the branch was not started."""
     one = branch("bm25", limit_ms=limit_ms)
     absent = {} if branch_result else {"bm25": Degradation("search.bm25", Reason.NOT_STARTED)}
-    found = outcomes(plan(one), {"bm25": branch_result} if branch_result else {}, absent, timeout_s=timeout_s)
-    assert [one.name for one in found] == ["bm25", "store:local"]
-    return [one.verdict for one in found]
+    counted = outcomes(
+        plan(one), {"bm25": branch_result} if branch_result else {}, absent, timeout_s=timeout_s
+    )
+    assert [one.name for one in counted] == ["bm25", "store:local"]
+    return [one.verdict for one in counted]
 
 
 @pytest.mark.parametrize("status", ["ok", "empty"])
@@ -65,9 +67,9 @@ def test_a_timeout_after_too_short_a_time_counts_against_nothing() -> None:
 
 def test_an_answer_from_a_store_outweighs_the_failures_of_other_branches_on_it() -> None:
     both = plan(branch("bm25"), branch("vector"), branch("hyde", store="remote"))
-    given = {name: BranchResult.failed(name, "unavailable") for name in ("bm25", "hyde")}
-    found = outcomes(both, {**given, "vector": BranchResult("vector", "empty")}, {}, timeout_s=2)
-    assert {one.name: one.verdict for one in found} == {
+    failures = {name: BranchResult.failed(name, "unavailable") for name in ("bm25", "hyde")}
+    counted = outcomes(both, {**failures, "vector": BranchResult("vector", "empty")}, {}, timeout_s=2)
+    assert {one.name: one.verdict for one in counted} == {
         "bm25": "failed",
         "vector": "answered",
         "hyde": "failed",
@@ -79,8 +81,8 @@ def test_an_answer_from_a_store_outweighs_the_failures_of_other_branches_on_it()
 def test_an_answer_says_how_long_after_acceptance_it_came() -> None:
     whole = StageNote("search.bm25", ms=12.4, start_ms=30)
     answered = BranchResult("bm25", "ok", stages=(StageNote("embed", ms=9, start_ms=1), whole))
-    (found, _) = outcomes(plan(branch("bm25")), {"bm25": answered}, {}, timeout_s=2)
-    assert found == Outcome("bm25", "answered", answered_after_ms=42)
+    (outcome, _) = outcomes(plan(branch("bm25")), {"bm25": answered}, {}, timeout_s=2)
+    assert outcome == Outcome("bm25", "answered", answered_after_ms=42)
 
 
 def test_the_table_knows_every_reason_that_degrades() -> None:

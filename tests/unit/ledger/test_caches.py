@@ -10,7 +10,7 @@ from tests.support.servers.redis_server import RedisServer
 
 
 @pytest.mark.parametrize("kind", [NullCache, RedisCache])
-def test_stored_values_are_found_unchanged_and_missing_ones_left_out(
+def test_stored_values_are_returned_unchanged_and_missing_ones_omitted(
     kind: Callable[..., Cache], redis_client: Redis
 ) -> None:
     cache = kind(redis_client) if kind is RedisCache else kind()
@@ -23,7 +23,7 @@ def test_stored_values_are_found_unchanged_and_missing_ones_left_out(
     assert cache.get_many([*values, "c", "gone", "all"]) == (values if kind is RedisCache else {})
 
 
-def test_every_key_has_our_prefix_and_a_ttl_and_expired_ones_are_left_out(redis_client: Redis) -> None:
+def test_every_key_has_our_prefix_and_a_ttl_and_expired_ones_are_omitted(redis_client: Redis) -> None:
     cache = RedisCache(redis_client)
     cache.put_many({"a": b"1", "b": b"2"}, ttl_s=60.5)
     assert sorted(redis_client.keys()) == [b"chorale:cache:a", b"chorale:cache:b"]

@@ -11,7 +11,7 @@ from celery.exceptions import TaskRevokedError
 from kombu.asynchronous import Hub
 from redis.exceptions import ConnectionError
 
-from ledger.protocol import Taken
+from ledger.protocol import QueueMessage
 from tasks.celery_internals.batch_consumer import BatchConsumer
 from tasks.celery_internals.consuming import AMQP, ROUNDS, Connection, Consumer, Transport
 from tasks.celery_internals.result_backend import _while_redis_returns, failed_part, part_id
@@ -23,7 +23,10 @@ def test_messages_for_celery_are_put_back_when_celery_loses_its_connection() -> 
     first, second = ({"headers": {"task": TASK, "id": str(number)}, "body": ""} for number in range(2))
     put_back: list[Any] = []
     ledger: Any = SimpleNamespace(
-        take=lambda **_: [Taken(QUEUE, b"", True), Taken(QUEUE, json.dumps(second).encode(), True)]
+        take=lambda **_: [
+            QueueMessage(QUEUE, b"", True),
+            QueueMessage(QUEUE, json.dumps(second).encode(), True),
+        ]
     )
     redis: Any = SimpleNamespace(rpush=lambda queue, message: put_back.append((queue, json.loads(message))))
     app: Any = SimpleNamespace(tasks={TASK: SimpleNamespace(name=TASK)})

@@ -15,8 +15,8 @@ def document(called: Called, code: int = 0) -> dict[str, Any]:
     return answer
 
 
-def shown(called: Called, code: int = 0) -> str:
-    """The words of a command that ended with this code, without the breaks of long lines."""
+def output(called: Called, code: int = 0) -> str:
+    """The output of a command that ended with this code, without the breaks of long lines."""
     assert called.returncode == code, called.stdout + called.stderr
     return " ".join(called.stdout.split())
 

@@ -16,7 +16,7 @@ from records.audit import deletion, queries
 from records.database import open_database
 from records.jobs.job import Line, NewJob
 from records.jobs.segment_rows import lines_of
-from tests.integration.cli.commands.printed import complaint, document, shown
+from tests.integration.cli.commands.printed import complaint, document, output
 from tests.support.command_line import Run
 from tests.support.faults.observers import in_outbox
 from tests.support.pipelines.bulk import line, results, submit, wait_ended
@@ -33,9 +33,10 @@ def ids(pipeline: RunningPipeline) -> set[str]:
         engine.dispose()
 
 
-def wait_recorded(pipeline: RunningPipeline, *asked: str) -> None:
+def wait_recorded(pipeline: RunningPipeline, *request_ids: str) -> None:
     """Waits until these requests are in the trail and no longer in the outbox, which they leave a moment later."""
-    until(lambda: {*asked} <= ids(pipeline) and not any(in_outbox(pipeline.redis, one) for one in asked))
+    expected = {*request_ids}
+    until(lambda: expected <= ids(pipeline) and not any(in_outbox(pipeline.redis, one) for one in expected))
 
 
 def test_what_a_customer_asked_is_erased_once_it_is_confirmed(
@@ -53,8 +54,8 @@ def test_what_a_customer_asked_is_erased_once_it_is_confirmed(
     assert document(chorale(*erase, "--yes", "--json"))["removed"] == 1
     assert {theirs, other} & ids(pipeline) == {other}
 
-    kept = shown(chorale("audit", "prune", "--older-than", "1d", "--yes"))
-    assert kept == "0 requests older than 1d: deleted from the trail"
+    report = output(chorale("audit", "prune", "--older-than", "1d", "--yes"))
+    assert report == "0 requests older than 1d: deleted from the trail"
     assert other in ids(pipeline)
 
 
@@ -69,7 +70,7 @@ def test_a_request_is_erased_by_what_the_list_shows_of_its_id(
     erase = ("audit", "erase", "--yes", "--request")
     assert f"several ids begin with 'f5334c': {first}, {alike}" in complaint(chorale(*erase, "f5334c"))
     erased = f"1 request of request {first}: deleted from the trail, 0 from the outbox"
-    assert shown(chorale(*erase, "f5334cde")) == erased
+    assert output(chorale(*erase, "f5334cde")) == erased
     assert {first, alike, other} & ids(pipeline) == {alike, other}
 
 
@@ -94,7 +95,7 @@ def files_with(word: str, *folders: Path) -> set[str]:
 
 def test_no_file_of_the_home_has_an_erased_question(pipeline: RunningPipeline, chorale: Run) -> None:
     home, redis_folder = pipeline.resources.settings.home, pipeline.server.folder
-    asked = (
+    request_id = (
         pipeline.client().retrieve("who pays for zyklamen?", correlation_id="erased", timeout_s=20).request_id
     )
     job_id = submit(
@@ -102,7 +103,7 @@ def test_no_file_of_the_home_has_an_erased_question(pipeline: RunningPipeline, c
         [line(1, "who waters zyklamen?", correlation_id="erased"), line(2, "who pays for repairs?")],
     )
     wait_ended(pipeline, job_id)
-    wait_recorded(pipeline, asked)
+    wait_recorded(pipeline, request_id)
     assert any(name.endswith(".aof") for name in files_with("zyklamen", home, redis_folder))
 
     erased = document(chorale("audit", "erase", "--correlation", "erased", "--yes", "--json"))
@@ -149,8 +150,8 @@ def test_the_ended_jobs_of_an_erased_namespace_are_deleted_and_those_that_have_n
 def test_a_database_that_somebody_reads_is_named_as_not_emptied(
     pipeline: RunningPipeline, chorale: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = pipeline.client().retrieve("who reads?", correlation_id="read", timeout_s=20).request_id
-    wait_recorded(pipeline, asked)
+    request_id = pipeline.client().retrieve("who reads?", correlation_id="read", timeout_s=20).request_id
+    wait_recorded(pipeline, request_id)
     monkeypatch.setattr(deletion, "CHECKPOINT_LIMIT_S", 0.0)
     with closing(
         sqlite3.connect(pipeline.resources.settings.home / "audit.db", isolation_level=None)

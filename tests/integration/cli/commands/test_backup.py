@@ -22,7 +22,7 @@ from models.documents import Document, Manifest, Passage
 from models.errors import BadIndex, ServiceError, WriterBusy
 from records.database import open_database
 from search.documents.store import DocumentStore
-from tests.integration.cli.commands.printed import complaint, document, shown
+from tests.integration.cli.commands.printed import complaint, document, output
 from tests.support.command_line import Run, as_process
 from tests.support.faults.observers import audited
 from tests.support.ledger.audit_rows import count
@@ -78,7 +78,7 @@ def filled(installation: Installation, *names: str, namespace: str = "law") -> i
         return store.upsert(namespace, [made_of(name, name) for name in names])
 
 
-def found_by_each_store(installation: Installation, namespace: str = "law") -> dict[str, list[str]]:
+def documents_by_store(installation: Installation, namespace: str = "law") -> dict[str, list[str]]:
     with opened(installation) as store:
         rows = {row.store: row.index for row in store.table.all_indexes(namespace) if row.is_visible}
         return {
@@ -88,9 +88,9 @@ def found_by_each_store(installation: Installation, namespace: str = "law") -> d
         }
 
 
-def found(installation: Installation, namespace: str = "law") -> list[str]:
+def searchable_documents(installation: Installation, namespace: str = "law") -> list[str]:
     """The documents that every store finds."""
-    first, *others = found_by_each_store(installation, namespace).values()
+    first, *others = documents_by_store(installation, namespace).values()
     assert all(other == first for other in others)
     return first
 
@@ -134,7 +134,7 @@ def test_a_backup_of_a_running_installation_answers_the_same_elsewhere(
     with RedisServer() as server:
         elsewhere = RunningPipeline(server)
         restored = alone("restore", str(tmp_path / "backup"), CHORALE_HOME=str(elsewhere.home))
-        assert "with the audit trail" in shown(restored)
+        assert "with the audit trail" in output(restored)
         assert count(open_database(f"sqlite:///{elsewhere.home}/audit.db")) >= 1
         with elsewhere:
             after = elsewhere.client().retrieve(**question)
@@ -165,7 +165,7 @@ def test_a_backup_taken_while_documents_change_is_consistent(home: Installation,
         assert_verified(restored)
         with opened(restored) as store:
             (state,) = store.namespaces()
-        names = found(restored)
+        names = searchable_documents(restored)
         assert {"always", "changing"} <= {*names}
         assert backup.namespaces[0]["documents"] == state.documents == len(names)
 
@@ -187,9 +187,9 @@ def test_nothing_is_overwritten_without_force(home: Installation, tmp_path: Path
     filled(home, "bread")
     with pytest.raises(ServiceError, match=r"documents\.db would be replaced"):
         put_back(home, backup, force=False)
-    assert found(home) == ["bread", "lease", "rent"]
+    assert searchable_documents(home) == ["bread", "lease", "rent"]
     put_back(home, backup, force=True)
-    assert found(home) == ["lease", "rent"]
+    assert searchable_documents(home) == ["lease", "rent"]
 
 
 def test_near_duplicates_are_restored_with_the_documents(home: Installation, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_no_answer_cached_before_a_restore_is_served_after_it(
 
     put_back(installation, tmp_path / "backup", force=True)
 
-    assert found(installation) == ["lease"]
+    assert searchable_documents(installation) == ["lease"]
     with opened(installation) as store:
         (state,) = store.namespaces()
     assert state.generation > newest + 1
@@ -249,7 +249,7 @@ def test_a_restore_waits_for_nobody_who_writes_the_corpus(home: Installation, tm
     back_up(home, tmp_path / "backup", force=False)
     with opened(home) as store, store.exclusive("law"), pytest.raises(WriterBusy, match="'law'"):
         put_back(home, tmp_path / "backup", force=True)
-    assert found(home) == ["lease"]
+    assert searchable_documents(home) == ["lease"]
 
 
 def test_a_damaged_corpus_is_not_backed_up_and_can_be_replaced(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_a_damaged_corpus_is_not_backed_up_and_can_be_replaced(tmp_path: Path) -
         back_up(simple, tmp_path / "in-vain", force=False)
     assert not list(tmp_path.glob("in-vain*"))
     put_back(simple, tmp_path / "backup", force=True)
-    assert found(simple) == ["lease"]
+    assert searchable_documents(simple) == ["lease"]
 
 
 def test_the_index_of_a_server_is_built_again_from_the_restored_table(tmp_path: Path) -> None:
@@ -275,10 +275,10 @@ def test_the_index_of_a_server_is_built_again_from_the_restored_table(tmp_path: 
         back_up(installation, tmp_path / "backup", force=False)
         filled(installation, "rent")
         put_back(installation, tmp_path / "backup", force=True)
-        assert found_by_each_store(installation) == {"local": ["lease"], "texts": ["lease", "rent"]}
+        assert documents_by_store(installation) == {"local": ["lease"], "texts": ["lease", "rent"]}
         with opened(installation) as store:
             store.verify("law", mends=True)
-        assert found(installation) == ["lease"]
+        assert searchable_documents(installation) == ["lease"]
 
 
 @pytest.mark.slow
@@ -291,7 +291,7 @@ def test_a_backup_of_several_stores_is_restored_where_there_is_one_and_the_other
         back_up(source, tmp_path / f"backup{number}", force=False)
         other = at_home(tmp_path / f"other{number}", after)
         put_back(other, tmp_path / f"backup{number}", force=False)
-        assert found(other) == ["lease"]
+        assert searchable_documents(other) == ["lease"]
 
 
 def test_a_backup_says_which_data_is_on_servers_and_not_part_of_it(alone: Run, tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_a_backup_says_which_data_is_on_servers_and_not_part_of_it(alone: Run, t
     file.write_text(BM25_ALONE + WITH_A_SERVER.format(url="http://127.0.0.1:1", prefix="nowhere"))
     postgresql = "postgresql+psycopg://nobody@127.0.0.1:1/none"
     away = {"CHORALE_PIPELINE_FILE": str(file), "CHORALE_AUDIT_URL": postgresql}
-    words = shown(alone("backup", str(tmp_path / "backup"), **away))
+    words = output(alone("backup", str(tmp_path / "backup"), **away))
     tables = "the documents and the audit trail, in PostgreSQL: its own tools back that up"
     assert f"not part of it: {tables}" in words
     assert "not part of it: texts (elasticsearch): built anew from the documents by `chorale verify`" in words

@@ -6,7 +6,7 @@ from chorale_client import make_request
 from chorale_client.ledger import CallersLedger
 from redis import Redis
 
-from tests.integration.cli.commands.printed import complaint, document, shown
+from tests.integration.cli.commands.printed import complaint, document, output
 from tests.support.command_line import Called, Run
 from tests.support.ledger.requests import BODY
 from tests.support.ledger.single_steps import SingleSteps
@@ -21,10 +21,10 @@ def test_a_request_is_cancelled_and_what_had_ended_is_left_as_it_is(
 
     for request_id in ("nightly-17", "nightly-18"):
         CallersLedger(redis_client).accept(make_request("bread", request_id=request_id))
-    assert shown(cancel("nightly-17"), 6).startswith("nightly-17: cancelled, ")
+    assert output(cancel("nightly-17"), 6).startswith("nightly-17: cancelled, ")
     again = document(cancel("nightly-17", "--json"), 6)
     assert (again["status"], again["request_id"]) == ("cancelled", "nightly-17")
 
     SingleSteps(redis_client).finish("nightly-18", by="fusion", body=BODY, is_complete=True)
-    assert shown(cancel("nightly-18")) == "nightly-18: had ended before as complete"
+    assert output(cancel("nightly-18")) == "nightly-18: had ended before as complete"
     assert complaint(cancel("never-sent")).startswith("chorale: 'never-sent' not found")

@@ -30,7 +30,7 @@ from monitoring.checks import Finding
 from records.audit.outbox import UNREADABLE
 from records.database import SCHEMA, open_database, upgrade
 from tests.integration.cli.commands.findings import examined, findings, the_finding
-from tests.integration.cli.commands.printed import document, shown
+from tests.integration.cli.commands.printed import document, output
 from tests.support.command_line import Run
 from tests.support.servers.database_process import line_of, started
 from tests.support.servers.databases import empty_database
@@ -52,12 +52,12 @@ def test_a_healthy_pipeline_gives_nothing(chorale: Run, monkeypatch: pytest.Monk
     report = document(chorale("doctor", "--json"))["checks"]
     wrong = [check for check in report if check["status"] != "well"]
     assert (wrong, len(report)) == ([], len(checks()))
-    line = shown(chorale("doctor"))
+    line = output(chorale("doctor"))
     assert line.endswith(f"well · {len(report)} checks, nothing to mend · db.local:read db.local:write")
 
 
 def test_findings_are_shown_with_what_mends_them_and_exit_code_1(chorale: Run) -> None:
-    report = shown(chorale("doctor", CHORALE_TOPK="5", CHORALE_LOGLEVEL="INFO"), 1)
+    report = output(chorale("doctor", CHORALE_TOPK="5", CHORALE_LOGLEVEL="INFO"), 1)
     assert "the variable CHORALE_TOPK is no setting" in report
     assert "→ unset it; set CHORALE_LOG_LEVEL instead" in report
     assert f"2 to mend · {len(checks()) - 1} of {len(checks())} checks are well" in report

@@ -39,8 +39,8 @@ def start(tmp_path: Path, own_redis_server: RedisServer) -> Start:
     def process(name: str = "", *, pipeline: str = PIPELINE, host: str = "", **settings: Any) -> Installation:
         file = tmp_path / "pipeline.toml"
         file.write_text(pipeline)
-        given = Settings(home=tmp_path, redis_url=own_redis_server.url, pipeline_file=file, **settings)
-        made = Installation(given, own_redis_server.url)
+        configured = Settings(home=tmp_path, redis_url=own_redis_server.url, pipeline_file=file, **settings)
+        made = Installation(configured, own_redis_server.url)
         about = self_report(made.resources)  # reads the file, which the next process overwrites
         about["host"] = host or about["host"]
         if name:
@@ -101,15 +101,15 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("of_index", "own", "what", "mend"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("index_settings", "own", "what", "mend"), CASES.values(), ids=CASES)
 def test_another_server_is_found_once_with_both_addresses_and_another_name_of_it_is_not(
-    start: Start, of_index: dict[str, Any], own: dict[str, Any], what: str, mend: str
+    start: Start, index_settings: dict[str, Any], own: dict[str, Any], what: str, mend: str
 ) -> None:
     start("bm25", **INSIDE)
-    start("index", **{**INSIDE, **of_index})
-    found = findings(start(**{**INSIDE, **own}), *NAMES)
-    assert [finding.what for finding in found] == ([what] if what else [])
-    assert all(mend in finding.mend for finding in found)
+    start("index", **{**INSIDE, **index_settings})
+    results = findings(start(**{**INSIDE, **own}), *NAMES)
+    assert [finding.what for finding in results] == ([what] if what else [])
+    assert all(mend in finding.mend for finding in results)
 
 
 def test_databases_in_files_are_found_where_processes_run_on_several_hosts(start: Start) -> None:
@@ -152,8 +152,8 @@ def test_a_documents_database_that_refuses_the_login_is_one_finding(
         installation = start(**{setting: wrong.render_as_string(hide_password=False)})
         results = examined(installation, "documents", "generations")
         (finding,) = results["documents"].findings
-        shown = wrong.render_as_string()
-        assert finding.what.startswith(f"the documents' database {shown} cannot be used: ")
+        address = wrong.render_as_string()
+        assert finding.what.startswith(f"the documents' database {address} cannot be used: ")
         assert (finding.what.count(reason), "\n" in finding.what) == (1, False)
         assert f"correct CHORALE_{setting.upper()}" in finding.mend
         assert results["generations"].skipped == "the documents cannot be read: see the finding above"

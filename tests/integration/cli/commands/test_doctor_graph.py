@@ -32,8 +32,8 @@ def test_a_wrong_statement_is_found_with_its_place(
     statement: str, words: str | None, own_redis_server: RedisServer, tmp_path: Path
 ) -> None:
     file = tmp_path / "pipeline.toml"
-    asks = branch("graph", store="cites", more=f"options = {{ cypher = '''{statement}''' }}")
-    file.write_text(LOCAL + GRAPH + asks)
+    graph_branch = branch("graph", store="cites", more=f"options = {{ cypher = '''{statement}''' }}")
+    file.write_text(LOCAL + GRAPH + graph_branch)
     settings = Settings(home=tmp_path, redis_url=own_redis_server.url, pipeline_file=file)
     installation = Installation(settings, own_redis_server.url)
     assert installation.pipeline.capabilities == ("db.local:read", "db.local:write", "db.cites:read")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cli.commands.printed import complaint, document, shown
+from tests.integration.cli.commands.printed import complaint, document, output
 from tests.support.command_line import Run
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 
@@ -25,12 +25,12 @@ def test_a_namespace_is_made_with_the_language_of_the_documents_that_will_come(
 ) -> None:
     create = ("namespaces", "create", "statuti", "--language")
     assert "no analyser for language 'xx'; there are: ar, da, de" in complaint(alone(*create, "xx"), 2)
-    assert shown(alone(*create, "it", CHORALE_LANGUAGE="de")) == "statuti: made"
+    assert output(alone(*create, "it", CHORALE_LANGUAGE="de")) == "statuti: made"
     note = tmp_path / "note.md"
     note.write_text("Bread is baked from flour.\n")
     assert alone("index", str(note), "-n", "statuti").returncode == 0
-    shown_manifest = document(alone("namespaces", "show", "statuti", "--json"))["manifest"]
-    assert shown_manifest["language"] == "it"
+    manifest = document(alone("namespaces", "show", "statuti", "--json"))["manifest"]
+    assert manifest["language"] == "it"
     assert "language is 'it', asked for 'fr'" in complaint(alone(*create, "fr"))
 
 
@@ -41,9 +41,9 @@ def test_index_prints_the_language_of_the_documents_and_a_rebuild_changes_it(
     page = tmp_path / "page.html"
     page.write_text('<html lang="da"><body><p>Halle 4, Tor 12</p></body></html>')
     to_norwegian = ("index", str(page), "-n", "regler", "--language", "no")
-    assert " · language da · " in shown(alone("index", str(page), "-n", "regler"))
+    assert " · language da · " in output(alone("index", str(page), "-n", "regler"))
     assert "language is 'da', asked for 'no'" in complaint(alone(*to_norwegian))
-    assert " · language no · " in shown(alone(*to_norwegian, "--rebuild"))
+    assert " · language no · " in output(alone(*to_norwegian, "--rebuild"))
     assert document(alone("index", str(page), "-n", "regler", "--json"))["language"] == "no"
     assert "no analyser for language 'ja'" in complaint(
         alone("index", str(page), "-n", "other", "--language", "ja"), 2
@@ -59,7 +59,7 @@ def test_a_namespace_is_embedded_again_with_another_encoder(alone: Run, tmp_path
     assert alone("index", str(note), "-n", "docs", **variables).returncode == 0
     rebuild = ("namespaces", "rebuild", "docs", "--encoder")
     assert "no encoder 'e5' here; there are: default, small" in complaint(alone(*rebuild, "e5", **variables))
-    rebuilt = shown(alone(*rebuild, "small", **variables))
+    rebuilt = output(alone(*rebuild, "small", **variables))
     assert rebuilt == "docs: built again with the encoder 'small': 1 document, 1 passage embedded"
     manifest = document(alone("namespaces", "show", "docs", "--json", **variables))["manifest"]
     assert (manifest["encoder"], manifest["dimension"]) == ("small", 64)
@@ -77,6 +77,6 @@ def test_a_namespace_that_is_local_only_takes_no_encoder_behind_an_address(
     create = ("namespaces", "create", "patients", "--local-only")
     refused = complaint(alone(*create, "--encoder", "away", **variables))
     assert "the namespace is local_only, and the encoder 'away' is behind an address" in refused
-    assert shown(alone(*create, **variables)) == "patients: made"
+    assert output(alone(*create, **variables)) == "patients: made"
     manifest = document(alone("namespaces", "show", "patients", "--json", **variables))["manifest"]
     assert (manifest["encoder"], manifest["local_only"]) == ("default", True)

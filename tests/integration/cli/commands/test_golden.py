@@ -25,11 +25,11 @@ def _file(folder: Path, text: str) -> str:
 
 def test_a_file_whose_questions_all_pass_ends_with_0_and_the_figures(chorale: Run, tmp_path: Path) -> None:
     file = _file(tmp_path, PASSING)
-    found = chorale("golden", file, "--top", "1")
-    assert found.returncode == 0, found.stdout + found.stderr
+    called = chorale("golden", file, "--top", "1")
+    assert called.returncode == 0, called.stdout + called.stderr
     # Only half of what is expected of the second question is there.
     expected = "2 of 2 questions: an expected document is among the first 1  recall@10 0.750  ndcg@10 0.807\n"
-    assert found.stdout == expected
+    assert called.stdout == expected
     report = document(chorale("golden", file, "--json"))
     assert [verdict["ranked"][0] for verdict in report["verdicts"]] == ["notice", "error"]
 
@@ -49,9 +49,9 @@ def test_a_failed_question_is_shown_with_the_ranks_of_what_was_expected(chorale:
 
 
 def test_degraded_answers_end_with_3_whatever_passed(chorale: Run, tmp_path: Path) -> None:
-    found = chorale("golden", _file(tmp_path, PASSING), "--namespace", "nowhere")
-    assert found.returncode == 3
-    assert "  missing   search.bm25 bad_index" in found.stdout
+    called = chorale("golden", _file(tmp_path, PASSING), "--namespace", "nowhere")
+    assert called.returncode == 3
+    assert "  missing   search.bm25 bad_index" in called.stdout
 
 
 FROGS = "Frogs of the pond sing at night.\n"
@@ -70,15 +70,15 @@ def _namespaces(chorale: Run) -> list[str]:
 
 
 @pytest.mark.slow
-def test_documents_are_asked_in_a_namespace_of_their_own_which_is_gone_afterwards(
+def test_documents_are_searched_in_a_namespace_of_their_own_which_is_deleted_afterwards(
     chorale: Run, tmp_path: Path
 ) -> None:
     before = _namespaces(chorale)
-    asked = (
+    questions = (
         f"{PASSING}  namespace: nowhere\n- question: who sings at the pond\n  expected: animals/frogs.md\n"
     )
     options = ("--documents", str(_folder(tmp_path)), "--may-fail", "2", "--json")
-    report = document(chorale("golden", _file(tmp_path, asked), *options))
+    report = document(chorale("golden", _file(tmp_path, questions), *options))
     assert [verdict["passed"] for verdict in report["verdicts"]] == [False, False, True]
     assert set(report["verdicts"][2]["ranked"]) == {"animals/frogs.md", "animals/storks.md"}
     assert _namespaces(chorale) == before

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cli.commands.printed import complaint, document, shown
+from tests.integration.cli.commands.printed import complaint, document, output
 from tests.support.command_line import Run
 from tests.support.pipelines.forked_children import start_module
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -54,7 +54,7 @@ def test_a_mixed_folder_is_indexed_searched_repeated_pruned_and_deleted(
     (folder / "note.md").unlink()
     again = chorale(*ours)
     counts = "0 added, 2 unchanged, 1 deleted · 0 passages · language en · generation 2"
-    assert shown(again, 8).startswith(f"garden ← garden: {counts}")
+    assert output(again, 8).startswith(f"garden ← garden: {counts}")
     assert "broken.txt: binary" in again.stderr
 
     # The other spelling of the same letter.
@@ -94,7 +94,7 @@ def test_an_empty_namespace_can_be_created_and_creating_it_again_changes_nothing
     assert document(chorale("search", "roses", "-n", "notes", "--json"))["questions"][0]["hits"] == []
 
     assert chorale("index", str(mixed_folder(tmp_path / "notes")), "-n", "notes").returncode == 8
-    assert shown(chorale(*create)) == "notes: there already, with 3 documents"
+    assert output(chorale(*create)) == "notes: there already, with 3 documents"
     assert document(chorale(*create, "--json")) == {"v": 1, "namespace": "notes", "created": False}
     assert "language is 'en', asked for 'it'" in complaint(chorale(*create, CHORALE_LANGUAGE="it"))
     wrong = complaint(chorale("namespaces", "create", "My Notes"), 2)

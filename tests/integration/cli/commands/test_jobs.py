@@ -104,8 +104,8 @@ def test_wrong_lines_are_named_and_refuse_the_file_or_are_skipped_on_request(
 def test_an_interrupted_submission_leaves_no_job_behind(
     alone: Run, store: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*given: Any, **options: Any) -> Iterator[Any]:
-        yield from read_lines(*given, **options)
+    def interrupted(*arguments: Any, **options: Any) -> Iterator[Any]:
+        yield from read_lines(*arguments, **options)
         assert store.last(1)[0].total, "some lines are stored"
         signal.raise_signal(signal.SIGTERM)
 
@@ -209,9 +209,9 @@ def test_results_are_written_in_the_format_of_the_file_s_name(
 
 
 def test_a_file_stays_as_it_is_until_all_results_are_written(tmp_path: Path) -> None:
-    kept = tmp_path / "answers.jsonl"
-    kept.write_text("earlier")
-    with pytest.raises(TypeError), replaced(kept) as stream:
+    target = tmp_path / "answers.jsonl"
+    target.write_text("earlier")
+    with pytest.raises(TypeError), replaced(target) as stream:
         stream.writelines([b"half", None])  # type: ignore[list-item]
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("answers.jsonl", "earlier")]
 

@@ -12,8 +12,8 @@ from tests.support.command_line import Run
 
 
 def test_a_key_is_shown_once_listed_by_its_prefix_and_revoked(alone: Run, tmp_path: Path) -> None:
-    given = ("--namespace", "docs", "--scope", "search:run", "--max-top-k", "50", "--expires", "90d")
-    created = alone("keys", "create", *given, "--name", "website", "--filter", "customer=acme")
+    rights = ("--namespace", "docs", "--scope", "search:run", "--max-top-k", "50", "--expires", "90d")
+    created = alone("keys", "create", *rights, "--name", "website", "--filter", "customer=acme")
     assert created.returncode == 0, created.stderr
     text = created.stdout.strip()
     _, key_id, secret = text.split("_", 2)
@@ -39,7 +39,7 @@ def test_a_key_is_shown_once_listed_by_its_prefix_and_revoked(alone: Run, tmp_pa
 
     assert alone("keys", "revoke", prefix).returncode == 0
     assert "revoked" in alone("keys", "list").stdout
-    assert document(alone("keys", "create", *given, "--json"))["key"] != text
+    assert document(alone("keys", "create", *rights, "--json"))["key"] != text
 
 
 def test_an_unknown_key_is_named_and_an_empty_list_says_so(alone: Run) -> None:
@@ -48,12 +48,12 @@ def test_an_unknown_key_is_named_and_an_empty_list_says_so(alone: Run) -> None:
 
 
 def test_the_secret_of_a_key_s_webhooks_is_printed_at_its_creation_and_on_demand(alone: Run) -> None:
-    given = ("keys", "create", "-n", "docs", "--scope", "jobs:write", "--json")
+    create = ("keys", "create", "-n", "docs", "--scope", "jobs:write", "--json")
     secret = {"CHORALE_WEBHOOK_SECRET": "a-secret-of-24-characters"}
-    first, second = (document(alone(*given, **secret)) for _ in range(2))
+    first, second = (document(alone(*create, **secret)) for _ in range(2))
     assert first["webhook_secret"].startswith("whsec_")
     assert first["webhook_secret"] != second["webhook_secret"]
-    shown = alone("keys", "webhook-secret", first["key_id"], **secret)
-    assert shown.stdout.strip() == first["webhook_secret"]
+    printed = alone("keys", "webhook-secret", first["key_id"], **secret)
+    assert printed.stdout.strip() == first["webhook_secret"]
     assert "set CHORALE_WEBHOOK_SECRET" in alone("keys", "webhook-secret", first["key_id"]).stderr
     assert "no key 'nobody'" in alone("keys", "webhook-secret", "nobody", **secret).stderr

@@ -20,11 +20,13 @@ def refusal(home: Path, url: str, checks: tuple[str, ...] = ("redis answers", "r
     with pytest.raises(NotRunning) as refused:
         installation.running_redis()
     # The one thing to mend, and every other check that needs Redis says the same.
-    found = examined(installation, *checks)
-    (finding,) = found["redis answers"].findings
+    results = examined(installation, *checks)
+    (finding,) = results["redis answers"].findings
     assert (finding.what, finding.mend) == (refused.value.what, refused.value.mend)
-    assert found["redis memory"].skipped == str(refused.value)
-    assert not [one for one in found.values() for said in one.findings if "this check failed" in said.what]
+    assert results["redis memory"].skipped == str(refused.value)
+    assert not [
+        one for one in results.values() for finding in one.findings if "this check failed" in finding.what
+    ]
     return refused.value
 
 
@@ -47,12 +49,12 @@ def test_a_wrong_password_is_a_refused_login(secured: SecuredRedis, tmp_path: Pa
     ],
     ids=["untrusted", "missing", "no certificate", "another name"],
 )
-def test_a_wrong_certificate_is_told_apart_from_an_absent_server(
+def test_the_error_distinguishes_a_wrong_certificate_from_an_absent_server(
     secured: SecuredRedis, tmp_path: Path, host: str, options: str | None, what: str, mend: str
 ) -> None:
     address, _, own = secured.url.replace("127.0.0.1", host).partition("?")
-    given = f"?{own}" if options is None else options.format(folder=secured.folder)
-    refused = refusal(tmp_path, address + given)
+    query = f"?{own}" if options is None else options.format(folder=secured.folder)
+    refused = refusal(tmp_path, address + query)
     assert what in refused.what
     assert mend in refused.mend
 
@@ -67,7 +69,7 @@ def test_an_address_without_tls_for_a_server_with_it_and_the_other_way_round(
         assert refusal(tmp_path, over_tls).mend.endswith("CHORALE_REDIS_URL must begin with redis://")
 
 
-def test_a_login_without_the_right_is_told_which_login_to_use(secured: SecuredRedis, alone: Run) -> None:
+def test_the_error_names_the_login_that_has_the_right(secured: SecuredRedis, alone: Run) -> None:
     for role in ("caller", "worker"):
         sentence = complaint(alone("status", CHORALE_REDIS_URL=secured.url_of(role)))
         assert sentence.startswith("chorale: Redis does not allow this login to do that (")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tasks.indexing.namespace_writer
-from tests.integration.cli.commands.printed import complaint, shown
+from tests.integration.cli.commands.printed import complaint, output
 from tests.support.command_line import Run, as_process, command
 
 
@@ -112,7 +112,7 @@ def test_a_partly_deleted_namespace_can_be_deleted_again(alone: Run, tmp_path: P
 
 
 def test_prune_takes_times_longer_than_the_clock(chorale: Run) -> None:
-    pruned = shown(chorale("audit", "prune", "--older-than", "99999999999999d", "--yes"))
+    pruned = output(chorale("audit", "prune", "--older-than", "99999999999999d", "--yes"))
     assert pruned == "0 requests older than 99999999999999d: deleted from the trail"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from models.not_indexed import NotIndexed
-from tests.integration.cli.commands.printed import document, shown
+from tests.integration.cli.commands.printed import document, output
 from tests.support.command_line import Run
 from tests.support.not_indexed import FILES, OUTPUT_MB, file, page_and_picture
 
@@ -28,9 +28,9 @@ def test_each_file_and_row_is_indexed_or_reported_with_its_reason(alone: Run, tm
     report = document(called, 8)
     assert report["reasons"] == {reason: 1 for reason in NotIndexed if reason in FILES}
     # twice.jsonl has two rows, and every other file one document.
-    given = len(list(folder.iterdir())) + 1
+    expected = len(list(folder.iterdir())) + 1
     not_indexed = sum(not NotIndexed(one["reason"]).is_part for one in report["skipped"])
-    assert report["added"] + not_indexed == given == len(FILES) + 2
+    assert report["added"] + not_indexed == expected == len(FILES) + 2
     for one in report["skipped"]:
         assert Path(one["path"]).parent == folder
         assert one["why"]
@@ -61,7 +61,7 @@ def test_ten_names_are_shown_for_a_reason_and_hidden_ones_are_counted(alone: Run
     for number in range(12):
         file(f"{number:02}.odt", "PK")(folder)
     called = alone("index", str(folder))
-    assert "left out: 12 unknown_format, 1 hidden" in shown(called, 8)
+    assert "left out: 12 unknown_format, 1 hidden" in output(called, 8)
     lines = called.stderr.splitlines()
     start = lines.index("unknown_format (12): no reader reads this format")
     names = [f"  {folder}/{number:02}.odt: no reader for .odt: " for number in range(10)]

@@ -17,7 +17,7 @@ from cli.backups.restoring import put_back
 from cli.installation import Installation
 from config.home import HOME_FORMAT
 from models.errors import ServiceError
-from tests.integration.cli.commands.test_backup import at_home, filled, found
+from tests.integration.cli.commands.test_backup import at_home, filled, searchable_documents
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_backup_that_was_changed_is_no_backup(simple: Installation, tmp_path: 
     refused(r"is no backup: it has no manifest\.json")
     (backup / "more").write_bytes(b"")
     assert digests(backup).keys() == {"documents.db"}
-    assert found(simple) == ["lease"]
+    assert searchable_documents(simple) == ["lease"]
 
 
 TRIGGER = "CREATE TRIGGER cleared AFTER UPDATE ON chorale_generation BEGIN DELETE FROM chorale_passage; END"
@@ -102,5 +102,5 @@ def test_a_backup_that_somebody_else_made_is_refused_and_changes_nothing(
         with closing(sqlite3.connect(file)) as opened:
             opened.execute(statement)
         refused(f"documents.db has the {what}, which Chorale does not make")
-    assert found(simple) == ["lease"]
+    assert searchable_documents(simple) == ["lease"]
     assert [path.name for path in simple.settings.home.iterdir() if path.suffix == ".restoring"] == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cli.commands.printed import complaint, document, shown
+from tests.integration.cli.commands.printed import complaint, document, output
 from tests.support.command_line import Run, in_process
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
@@ -42,7 +42,7 @@ def test_the_recorded_answer_is_fused_again_with_the_stores_stopped_and_the_mode
     again = document(chorale("replay", request_id, "--json"))
     assert (again["is_equal"], again["was"], again["not_held"]) == (True, "rrf · rrf", [])
     assert len(again["questions"][0]["hits"]) == 3
-    assert "who pays for repairs as recorded" in shown(chorale("replay", request_id[:8]))
+    assert "who pays for repairs as recorded" in output(chorale("replay", request_id[:8]))
 
 
 def test_another_configuration_shows_what_moves_and_what_the_rows_lack(rows_alone: tuple[Run, str]) -> None:
@@ -50,7 +50,7 @@ def test_another_configuration_shows_what_moves_and_what_the_rows_lack(rows_alon
     again = document(chorale("replay", request_id, "--configuration", "bm25", "--json"))
     after = [line["after"] for line in again["questions"][0]["moved"] if line["after"]]
     assert all(set(hit["branches"]) == {"bm25"} for hit in after)
-    lacking = shown(chorale("replay", request_id, "--configuration", "scores"), 8)
+    lacking = output(chorale("replay", request_id, "--configuration", "scores"), 8)
     assert "not in the rows: completed scores" in lacking
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cli.commands.printed import complaint, document, shown
+from tests.integration.cli.commands.printed import complaint, document, output
 from tests.support.command_line import Run
 from tests.support.faults.moments import joining_without_one_branch
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -46,24 +46,24 @@ def test_what_follows_the_fusion_is_asked_for_on_the_command_line(chorale: Run) 
         "group_by": {"field": "shop", "size": 2},
     }
     options |= {"diversity": 0.3, "context_tokens": 60, "context_around": 1, "timeout_s": 30}
-    words = shown(chorale("search", "ERR-4711", "--options", json.dumps(options)))
+    words = output(chorale("search", "ERR-4711", "--options", json.dumps(options)))
     assert "[1] Error ERR-4711" in words
     assert "removed by min_fused_score" in words
 
 
 def test_an_abstained_question_shows_its_hits_and_says_so(chorale: Run) -> None:
     options = ("--options", '{"abstain": 0.9, "cache": "bypass"}', "--explain")
-    words = shown(chorale("search", "which planet has rings", *options))
+    words = output(chorale("search", "which planet has rings", *options))
     for part in ("abstained: the confidence 0.0", "(cosine 0.", "complete · 5 hits"):
         assert part in words
 
 
 def test_a_filter_that_no_document_meets_gives_no_hits_and_says_so(chorale: Run) -> None:
-    words = shown(chorale("search", "bread", "--filter", "colour=red,green"))
+    words = output(chorale("search", "bread", "--filter", "colour=red,green"))
     assert "complete · no hits" in words
     assert "warning filter 'colour': no document has this field" in words
     relaxed = '{"relax": ["filters.colour"], "autocut": 1, "timeout_s": 30}'
-    words = shown(chorale("search", "bread", "--filter", "colour=red", "--options", relaxed))
+    words = output(chorale("search", "bread", "--filter", "colour=red", "--options", relaxed))
     assert "· found without filters.colour ·" in words
 
 
@@ -77,7 +77,7 @@ def test_a_degraded_answer_names_what_is_missing_and_has_exit_code_3(
             called = chorale("search", "flour and water", "--options", '{"cache": "bypass", "timeout_s": 20}')
     finally:
         pipeline.resume("chorale.vector")
-    words = shown(called, 3)
+    words = output(called, 3)
     assert "missing search.vector" in words
     assert "Bread" in words
     assert called.stdout.splitlines()[-1].startswith("degraded · ")
@@ -87,11 +87,11 @@ def test_a_failed_and_a_skipped_question_have_their_exit_codes(
     chorale: Run, pipeline: RunningPipeline
 ) -> None:
     failed = chorale("search", "bread", "--namespace", "nowhere")
-    assert "missing search.bm25, search.vector, search.hyde bad_index: there is no" in shown(failed, 4)
+    assert "missing search.bm25, search.vector, search.hyde bad_index: there is no" in output(failed, 4)
     home = pipeline.environment["CHORALE_HOME"]
     assert f"chorale: there is no namespace 'nowhere' in {home}; there are: " in failed.stderr
     assert ("default" in failed.stderr, home in failed.stdout) == (True, False)
-    assert shown(chorale("search", " "), 5).startswith("skipped · no hits")
+    assert output(chorale("search", " "), 5).startswith("skipped · no hits")
 
 
 def test_where_nothing_runs_or_no_worker_answers_a_sentence_says_so(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.integration.cli.commands.printed import complaint, document, shown
+from tests.integration.cli.commands.printed import complaint, document, output
 from tests.support.command_line import Run
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
@@ -22,10 +22,10 @@ def test_status_shows_every_worker_queue_and_namespace(chorale: Run, pipeline: R
     (default,) = (state for state in status["namespaces"] if state["name"] == "default")
     assert (default["documents"], default["generation"], default["published_generation"]) == (5, 1, 1)
 
-    words = shown(chorale("status"))
+    words = output(chorale("status"))
     assert "0 in flight" in words
     assert "ready" in words
-    metrics = shown(chorale("status", "--prometheus"))
+    metrics = output(chorale("status", "--prometheus"))
     for queue in pipeline.resources.pipeline.queues:
         assert f'chorale_queue_messages{{queue="{queue}"}} 0.0' in metrics
 
@@ -34,8 +34,8 @@ def test_audit_lists_the_last_request_and_shows_everything_about_it(
     chorale: Run, pipeline: RunningPipeline
 ) -> None:
     question = "who pays for repairs"
-    asked: dict[str, Any] = {"correlation_id": "ours-1", "include": ("ids", "explanation")}
-    answer = pipeline.client().retrieve(question, cache="bypass", timeout_s=20, **asked)
+    options: dict[str, Any] = {"correlation_id": "ours-1", "include": ("ids", "explanation")}
+    answer = pipeline.client().retrieve(question, cache="bypass", timeout_s=20, **options)
 
     def lines() -> list[dict[str, Any]]:
         listed = document(chorale("audit", "last", "--json"))["requests"]
@@ -50,10 +50,10 @@ def test_audit_lists_the_last_request_and_shows_everything_about_it(
     assert {branch["branch"] for branch in whole["branches"]} == {"bm25", "vector", "hyde"}
 
     # A beginning of the id is enough.
-    words = shown(chorale("audit", "show", answer.request_id[:13]))
+    words = output(chorale("audit", "show", answer.request_id[:13]))
     assert answer.request_id in words
     assert f"vector #{answer.hits[0].branches['vector'].rank}" in words
-    assert question in shown(chorale("audit", "last", "3"))
+    assert question in output(chorale("audit", "last", "3"))
 
 
 def test_audit_names_an_unknown_request_and_a_missing_trail(chorale: Run, alone: Run) -> None:

@@ -12,7 +12,7 @@ from cli.installation import Installation
 from cli.namespace_states import language_lines
 from config.settings import Settings
 from models.texts.known_words import ADVICE
-from tests.integration.cli.commands.printed import document, shown
+from tests.integration.cli.commands.printed import document, output
 from tests.support.command_line import Called, Run
 from tests.support.models.languages import ITALIAN
 
@@ -33,10 +33,10 @@ def test_index_search_doctor_and_jobs_say_it_once(chorale: Run, indexed: Called,
 
     answer = document(chorale("search", "disdetta", "-n", "italian", "--json"))
     assert [line.startswith(f"language: {SENTENCE}") for line in answer["warnings"]] == [True]
-    assert shown(chorale("search", "disdetta", "-n", "italian")).count("warning language: ") == 1
+    assert output(chorale("search", "disdetta", "-n", "italian")).count("warning language: ") == 1
     assert document(chorale("search", "notice", "--json"))["warnings"] == []
 
-    examined = shown(chorale("doctor"))
+    examined = output(chorale("doctor"))
     assert examined.count(SENTENCE) == 1
     assert "'default'" not in examined
 

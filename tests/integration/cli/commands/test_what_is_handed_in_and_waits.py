@@ -40,7 +40,7 @@ def page(name: str, text: str) -> dict[str, Any]:
 def texts(pipeline: RunningPipeline, namespace: str) -> dict[str, str]:
     store = embedded_store(pipeline.resources.settings.home / "corpus")
     ids = [f"{document_id}#0" for document_id in store.revisions(namespace, "pages")]
-    return {found.document_id: found.text for found in store.texts(namespace, ids).values()}
+    return {passage.document_id: passage.text for passage in store.texts(namespace, ids).values()}
 
 
 def test_no_older_message_brings_back_what_a_command_has_deleted(
@@ -77,12 +77,12 @@ def test_no_older_message_overwrites_what_a_command_has_indexed(
         assert (called.returncode, json.loads(called.stdout)["source"]) == (0, "pages"), called.stderr
     expected = {"pages/same.txt", "pages/new.txt"} | ({"pages/gone.txt"} if how == "--prune" else set())
     assert set(client.wait_visible(ticket).skipped) == {f"{one}: {OVERTAKEN}" for one in expected}
-    found = texts(pipeline, namespace)
-    assert (found["pages/same.txt"], found["pages/new.txt"]) == ("Moss.", "Roses and thorns.")
+    present = texts(pipeline, namespace)
+    assert (present["pages/same.txt"], present["pages/new.txt"]) == ("Moss.", "Roses and thorns.")
 
 
 @pytest.mark.slow
-def test_who_indexes_by_workers_waits_for_room(pipeline: RunningPipeline, tmp_path: Path) -> None:
+def test_indexing_by_workers_waits_for_memory_in_redis(pipeline: RunningPipeline, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Roses.")
     client, redis = pipeline.client(), pipeline.redis
     index = command("index", str(tmp_path), "-n", "room", "--where", "workers", **pipeline.environment)

@@ -63,8 +63,8 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("arguments", "reason"), WRONG, ids=lambda value: " ".join(value)[:60])
 def test_wrong_usage_is_one_sentence(alone: Run, file: Path, arguments: tuple[str, ...], reason: str) -> None:
-    given = (word.replace("{file}", str(file)).replace("{folder}", str(file.parent)) for word in arguments)
-    sentence = complaint(alone(*given), 2)
+    words = (word.replace("{file}", str(file)).replace("{folder}", str(file.parent)) for word in arguments)
+    sentence = complaint(alone(*words), 2)
     assert reason in " ".join(sentence.replace("│", " ").split())
     assert "Traceback" not in sentence
 

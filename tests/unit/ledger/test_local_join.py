@@ -9,8 +9,8 @@ import pytest
 from chorale_client import make_request
 from chorale_client.request_factory import request_json
 
-from ledger.held import held
-from ledger.protocol import HeldResult, Started
+from ledger.local_join import join_locally
+from ledger.protocol import Started, UnreportedResult
 from models.branch_result import BranchResult
 from tests.support.ledger.audit_entries import make_plan
 from tests.support.ledger.requests import failed, ok
@@ -35,14 +35,14 @@ def started_with(**changes: Any) -> Started:
     return replace(STARTED, plan=PLAN.model_copy(update={"branches": branches}).to_json())
 
 
-def test_a_held_request_is_what_the_join_would_return() -> None:
-    entry = held("7", [(ok(name), STARTED) for name in BRANCHES], 20)
+def test_a_local_join_returns_what_the_join_would_return() -> None:
+    entry = join_locally("7", [(ok(name), STARTED) for name in BRANCHES], 20)
     assert entry is not None
     assert (entry.request, entry.plan) == (STARTED.request, STARTED.plan)
     assert (entry.request_id, entry.state, entry.coalescing_key) == ("7", "planned", "key")
     assert (entry.accepted_at_ms, entry.now_ms, entry.deadline_ms) == (5_000, 5_000 + 10 + 20, 7_000)
     assert entry.reported == {name: ok(name) for name in BRANCHES}
-    assert entry.held == [HeldResult(name, "ok", ok(name).to_wire()) for name in BRANCHES]
+    assert entry.unreported == [UnreportedResult(name, "ok", ok(name).to_wire()) for name in BRANCHES]
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_a_held_request_is_what_the_join_would_return() -> None:
 def test_one_part_that_is_not_the_first_answer_of_its_branch_lets_all_be_reported(
     last: tuple[BranchResult, Started],
 ) -> None:
-    assert held("7", [*((ok(name), STARTED) for name in BRANCHES[:-1]), last], 20) is None
+    assert join_locally("7", [*((ok(name), STARTED) for name in BRANCHES[:-1]), last], 20) is None
 
 
 def test_a_request_is_reported_while_a_branch_is_missing() -> None:
-    assert held("7", [(ok(name), STARTED) for name in BRANCHES[:-1]], 20) is None
+    assert join_locally("7", [(ok(name), STARTED) for name in BRANCHES[:-1]], 20) is None
 
 
 @pytest.mark.parametrize(
-    ("started", "searched_ms", "is_held"),
+    ("started", "searched_ms", "is_local"),
     [
         # 1,000 ms are left at the start, and 100 are for the fusion.
         (STARTED, 900, True),
@@ -81,8 +81,8 @@ def test_a_request_is_reported_while_a_branch_is_missing() -> None:
         (started_with(is_costly=True), 20, False),
     ],
 )
-def test_a_request_is_held_only_while_nobody_else_can_begin_to_work_on_it(
-    started: Started, searched_ms: float, is_held: bool
+def test_a_process_joins_a_request_itself_only_while_nobody_else_can_begin_to_work_on_it(
+    started: Started, searched_ms: float, is_local: bool
 ) -> None:
-    entry = held("7", [(ok(name), started) for name in BRANCHES], searched_ms)
-    assert (entry is not None) == is_held
+    entry = join_locally("7", [(ok(name), started) for name in BRANCHES], searched_ms)
+    assert (entry is not None) == is_local

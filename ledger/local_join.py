@@ -1,19 +1,19 @@
-"""A request of which one process holds all parts: it is fused without a report and a join, and its end brings the results.
+"""A process that has all parts of a request fuses the request without a report and a join; its end brings the results.
 
-A request is held only while no other process can begin to work on it.  If the process dies, the ledger sends the parts again,
-as if the process had died while it searched.
+A process does so only while no other process can begin to work on the request.  If the process dies, the ledger sends the parts
+again, as if the process had died while it searched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ledger.protocol import HeldResult, Snapshot, Started
+from ledger.protocol import Snapshot, Started, UnreportedResult
 from models.branch_result import BranchResult, sent
 from models.plan import Plan, is_costly, read_planned
 
 
-def held(
+def join_locally(
     request_id: str, parts: Sequence[tuple[BranchResult, Started]], searched_ms: float
 ) -> Snapshot | None:
     """The request as the join would return it, `searched_ms` after its parts were started; None if it has to be reported."""
@@ -42,7 +42,7 @@ def held(
         coalescing_key=started.coalescing_key,
         now_ms=started.accepted_at_ms + round(age_ms),
         reported={result.branch: result for result, _ in results},
-        held=[HeldResult(result.branch, str(result.status), wire) for result, wire in results],
+        unreported=[UnreportedResult(result.branch, str(result.status), wire) for result, wire in results],
     )
 
 
