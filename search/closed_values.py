@@ -17,8 +17,10 @@ ClosedValues: TypeAlias = Mapping[str, Sequence[str]]
 def wrong_filter(filters: Mapping[str, Any], closed: ClosedValues) -> str | None:
     """The complaint about the first wrong value with which a filter compares; None if there is none."""
     by_field = {composed(field): condition for field, condition in filters.items()}
-    given = {field: _compared(by_field[name]) for field in closed if (name := composed(field)) in by_field}
-    return _complaint("filters", given, closed)
+    values_by_field = {
+        field: _compared(by_field[name]) for field in closed if (name := composed(field)) in by_field
+    }
+    return _complaint("filters", values_by_field, closed)
 
 
 def wrong_metadata(metadata: Mapping[str, Any], closed: ClosedValues) -> str | None:
@@ -27,8 +29,8 @@ def wrong_metadata(metadata: Mapping[str, Any], closed: ClosedValues) -> str | N
     return _complaint("metadata", {field: elements(fields, composed(field)) for field in closed}, closed)
 
 
-def _complaint(where: str, given: Mapping[str, Iterable[Any]], closed: ClosedValues) -> str | None:
-    for field, values in given.items():
+def _complaint(where: str, values_by_field: Mapping[str, Iterable[Any]], closed: ClosedValues) -> str | None:
+    for field, values in values_by_field.items():
         allowed = composed(closed[field])
         for value in values:
             if not any(same in allowed for same in meanings(composed(value))):

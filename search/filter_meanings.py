@@ -45,14 +45,14 @@ def _value_of(text: Any) -> int | float | bool | None:
 
 def expanded_filters(request: Request) -> dict[str, Any]:
     """What the stores are to compare."""
-    meant: dict[str, Any] = {}
+    expanded: dict[str, Any] = {}
     for field, forced, requested in _conditions(request):
-        parts = [*forced, *(one for condition in requested if (one := _meant(condition)) is not None)]
+        parts = [*forced, *(one for condition in requested if (one := _expanded(condition)) is not None)]
         if forced:
-            meant[field] = {"all": parts}
+            expanded[field] = {"all": parts}
         elif parts:
-            [meant[field]] = parts
-    return meant
+            [expanded[field]] = parts
+    return expanded
 
 
 def requested_filters(request: Request) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def requested_filters(request: Request) -> dict[str, Any]:
     return {
         field: requested[0] if len(requested) == 1 else {"all": requested}
         for field, _, requested in _conditions(request)
-        if any(_meant(condition) is not None for condition in requested)
+        if any(_expanded(condition) is not None for condition in requested)
     }
 
 
@@ -81,7 +81,7 @@ def _conditions(request: Request) -> Iterator[tuple[str, list[Any], list[Any]]]:
             yield field, [], [condition]
 
 
-def _meant(condition: Any) -> Any:
+def _expanded(condition: Any) -> Any:
     """The condition with every meaning of its values; None if the condition is empty."""
     if not isinstance(condition, Mapping):
         values = [value for one in choices(condition) for value in meanings(one)]
@@ -89,13 +89,13 @@ def _meant(condition: Any) -> Any:
     parts: dict[str, Any] = {}
     for operator, operand in condition.items():
         if operator in RANGES:
-            meant = _bounds(operand)
+            expanded = _bounds(operand)
         elif operator == "all":
-            meant = [one for part in operand if (one := _meant(part)) is not None] or None
+            expanded = [one for part in operand if (one := _expanded(part)) is not None] or None
         else:
-            meant = operand if operator == "exists" else _meant(operand)
-        if meant is not None:
-            parts[operator] = meant
+            expanded = operand if operator == "exists" else _expanded(operand)
+        if expanded is not None:
+            parts[operator] = expanded
     return parts or None
 
 
@@ -111,28 +111,28 @@ def _bounds(bound: Any) -> Any:
 def type_warnings(requested: Mapping[str, Any], documents: Sequence[Fields]) -> tuple[str, ...]:
     """A warning for each field of whose values some document has another type than the caller; `documents` were found."""
     return tuple(
-        f"filter {field!r}: the request has {given!r:.80}, {_kind(given)}, and documents have {stored!r:.80}, "
+        f"filter {field!r}: the request has {value!r:.80}, {_kind(value)}, and documents have {stored!r:.80}, "
         f"{_kind(stored)}: they are compared by their meaning"
         for field, condition in requested.items()
-        if (pair := _of_other_type(field, condition, documents)) is not None
-        for given, stored in [pair]
+        if (pair := _differing_pair(field, condition, documents)) is not None
+        for value, stored in [pair]
     )
 
 
-def _of_other_type(field: str, condition: Any, documents: Sequence[Fields]) -> tuple[Any, Any] | None:
+def _differing_pair(field: str, condition: Any, documents: Sequence[Fields]) -> tuple[Any, Any] | None:
     """A value of the caller and a document's value of another type, if the two were compared."""
-    given = list(_values(condition))
+    requested = list(_values(condition))
     stored = [value for fields in documents for value in elements(fields, field) if _kind(value)]
-    if not given or not stored:
+    if not requested or not stored:
         return None
-    kinds = set(map(_kind, given))
+    kinds = set(map(_kind, requested))
     if kinds.isdisjoint(map(_kind, stored)):
-        return given[0], stored[0]
-    exact, by_meaning = compile_filters({field: condition}), compile_filters({field: _meant(condition)})
+        return requested[0], stored[0]
+    exact, by_meaning = compile_filters({field: condition}), compile_filters({field: _expanded(condition)})
     for fields in documents:
         if by_meaning.matches(fields) and not exact.matches(fields):
             value = next((one for one in elements(fields, field) if _kind(one) not in kinds), None)
-            return None if value is None else (given[0], value)
+            return None if value is None else (requested[0], value)
     return None
 
 

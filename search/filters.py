@@ -313,7 +313,7 @@ def _range(field: str, operator: str, operand: object, warnings: list[str]) -> _
         else:
             warnings.append(f"filter {field!r}: {operator} takes a number or an ISO 8601 date, not {one!r}")
     return lambda values: any(
-        (found := getattr(values, form)) is not None and holds(found, bound) for form, bound in bounds
+        (actual := getattr(values, form)) is not None and holds(actual, bound) for form, bound in bounds
     )
 
 

@@ -24,11 +24,11 @@ def listed(documents: Sequence[tuple[str, Fields]], order_by: str, *, descending
         else:
             without.append((document_id, place))
     order: list[int] = []
-    for found in groups:
-        found.sort(key=lambda one: one[1])
+    for entries in groups:
+        entries.sort(key=lambda one: one[1])
         # A reversed sort is stable too.
-        found.sort(key=lambda one: one[0], reverse=descending)
-        order += [place for _, _, place in found]
+        entries.sort(key=lambda one: one[0], reverse=descending)
+        order += [place for _, _, place in entries]
     return order + [place for _, place in sorted(without)]
 
 

@@ -63,8 +63,8 @@ class NearDuplicateRows:
         ]
         return {
             group_id: (name, np.frombuffer(raw, "<u4").astype(np.uint32), members)
-            for of_these in wanted
-            for group_id, name, raw, members in self._connection.execute(query.where(of_these))
+            for condition in wanted
+            for group_id, name, raw, members in self._connection.execute(query.where(condition))
         }
 
     def members(self, document_ids: Collection[str]) -> dict[str, int]:
@@ -106,27 +106,27 @@ class NearDuplicateRows:
     def delete(self, ended: Sequence[NearDuplicateGroup]) -> None:
         if not ended:
             return
-        of_groups = and_(self._mine(group_table), _G.group_id.in_([group.group_id for group in ended]))
-        self._connection.execute(delete(group_table).where(of_groups))
-        of_band = and_(
+        is_ended = and_(self._mine(group_table), _G.group_id.in_([group.group_id for group in ended]))
+        self._connection.execute(delete(group_table).where(is_ended))
+        is_band = and_(
             self._mine(band_table), _B.band == bindparam("its_band"), _B.group_id == bindparam("its_group")
         )
         pairs = [{"its_group": group.group_id, "its_band": band} for group in ended for band in group.bands]
-        self._connection.execute(delete(band_table).where(of_band), pairs)
+        self._connection.execute(delete(band_table).where(is_band), pairs)
 
     def count(self, changed: Sequence[NearDuplicateGroup]) -> None:
         if changed:
-            of_group = and_(self._mine(group_table), _G.group_id == bindparam("its_group"))
-            statement = update(group_table).where(of_group).values(members=bindparam("now"))
+            is_group = and_(self._mine(group_table), _G.group_id == bindparam("its_group"))
+            statement = update(group_table).where(is_group).values(members=bindparam("now"))
             counted = [{"its_group": group.group_id, "now": group.members} for group in changed]
             self._connection.execute(statement, counted)
 
     def move(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
         """Write which group each document is in; both mappings give group ids by document id."""
-        left = [name for name, group_id in before.items() if after.get(name) != group_id]
-        if left:
-            of_left = and_(self._mine(member_table), _M.document_id.in_(left))
-            self._connection.execute(delete(member_table).where(of_left))
+        departed = [name for name, group_id in before.items() if after.get(name) != group_id]
+        if departed:
+            is_departed = and_(self._mine(member_table), _M.document_id.in_(departed))
+            self._connection.execute(delete(member_table).where(is_departed))
         joined = {name: group_id for name, group_id in after.items() if before.get(name) != group_id}
         self._insert(
             member_table, [{"document_id": name, "group_id": group_id} for name, group_id in joined.items()]

@@ -28,7 +28,7 @@ class Search:
     """Ids of documents that must not be hits."""
     timeout_s: float = 2.0
     generation: int | None = None
-    """What the store's `generation` told the caller a moment ago: a store that has it loaded need not look again."""
+    """What the store's `generation` returned to the caller a moment ago: a store that has it loaded need not read it again."""
     only_ids: Sequence[str] = ()
     """Ids of the documents that alone may be hits; empty: all may."""
     forced_fields: Collection[str] = ()
@@ -108,7 +108,7 @@ class Described(Protocol):
     """Stores that know how a namespace was built."""
 
     def manifest(self, namespace: str, *, timeout_s: float, generation: int | None = None) -> Manifest:
-        """As of `generation`, what `generation()` told a moment ago; raises BadIndex."""
+        """As of `generation`, which `generation()` returned a moment ago; raises BadIndex."""
         ...
 
 

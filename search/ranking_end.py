@@ -38,9 +38,9 @@ def is_settled(hits: Sequence[Hit], depth: int) -> bool:
 def with_whole(hits: Iterable[Hit], whole: Mapping[str, float]) -> list[Hit]:
     """The hits, scored with their whole documents; `whole` has the scores of documents by id."""
     return [
-        hit._replace(score=round(hit.score + WHOLE_WEIGHT * (of_document - hit.score), TEXT_DECIMALS))
+        hit._replace(score=round(hit.score + WHOLE_WEIGHT * (document_score - hit.score), TEXT_DECIMALS))
         for hit in hits
-        for of_document in (whole.get(hit.document_id, 0.0),)
+        for document_score in (whole.get(hit.document_id, 0.0),)
     ]
 
 

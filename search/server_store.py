@@ -38,18 +38,18 @@ class IndexCall:
 
 
 _Call = TypeVar("_Call", bound=IndexCall)
-_Of = TypeVar("_Of", bound=IndexCall, contravariant=True)
+_AnyCall = TypeVar("_AnyCall", bound=IndexCall, contravariant=True)
 
 
-class Searching(Protocol[_Of]):
+class Searching(Protocol[_AnyCall]):
     """How an engine searches one of its indexes."""
 
-    def by_text(self, call: _Of, texts: Sequence[str], search: Search, /) -> list[Ranking]: ...
+    def by_text(self, call: _AnyCall, texts: Sequence[str], search: Search, /) -> list[Ranking]: ...
 
-    def by_vectors(self, call: _Of, questions: Matrix, search: Search, /) -> list[Ranking]: ...
+    def by_vectors(self, call: _AnyCall, questions: Matrix, search: Search, /) -> list[Ranking]: ...
 
     def scores(
-        self, call: _Of, texts: Sequence[str], passage_ids: Sequence[Sequence[str]], /
+        self, call: _AnyCall, texts: Sequence[str], passage_ids: Sequence[Sequence[str]], /
     ) -> list[dict[str, float]]:
         """For each text the scores of its passages that have one of its words."""
         ...

@@ -65,7 +65,7 @@ class Conditions(Generic[_C]):
 
     longest_part: int
     """The characters of the longest text for `contains`."""
-    of_documents: Callable[[Sequence[str]], _C]
+    has_id: Callable[[Sequence[str]], _C]
     """The document has one of these ids."""
 
     has_any: Callable[[Sequence[str]], _C]
@@ -80,37 +80,39 @@ class Conditions(Generic[_C]):
     def everything(self) -> _C:
         return self.has_any([facets.EVERY])
 
-    def of_search(self, search: Search) -> SearchConditions[_C]:
+    def for_search(self, search: Search) -> SearchConditions[_C]:
         """Never raises: invalid conditions are named in `complaints`."""
         filters = search.filters or {}
         complaints = warnings(filters, self.longest_part)
         parts = [] if complaints else [self.of({field: wanted}) for field, wanted in filters.items()]
         if search.only_ids:
-            parts.append(self.of_documents(search.only_ids))
+            parts.append(self.has_id(search.only_ids))
         if search.exclude_ids:
-            parts.append(self.negated(self.of_documents(search.exclude_ids)))
+            parts.append(self.negated(self.has_id(search.exclude_ids)))
         return SearchConditions(tuple(parts), compile_filters(filters).fields, complaints)
 
     def of(self, filters: Mapping[str, object]) -> _C:
         return self._every(
-            self._of_field(composed(field), composed(wanted)) for field, wanted in filters.items()
+            self._field_condition(composed(field), composed(wanted)) for field, wanted in filters.items()
         )
 
     def has_field(self, field: str) -> _C:
         return self.has_any([facets.has_field(field)])
 
-    def _of_field(self, field: str, operand: object) -> _C:
+    def _field_condition(self, field: str, operand: object) -> _C:
         if not isinstance(operand, Mapping):
             return self._any_term(term for choice in choices(operand) for term in _same(field, choice))
-        return self._every(self._of_operator(field, operator, part) for operator, part in operand.items())
+        return self._every(
+            self._operator_condition(field, operator, part) for operator, part in operand.items()
+        )
 
-    def _of_operator(self, field: str, operator: str, operand: object) -> _C:
+    def _operator_condition(self, field: str, operator: str, operand: object) -> _C:
         if operator == "exists":
             return self.negated(self.has_field(field)) if operand is False else self.has_field(field)
         if operator == "not":
-            return self.negated(self._of_field(field, operand))
+            return self.negated(self._field_condition(field, operand))
         if operator == "all":
-            return self._every(self._of_field(field, part) for part in choices(operand))
+            return self._every(self._field_condition(field, part) for part in choices(operand))
         if operator == "contains":
             parts = [self._contains(field, choice) for choice in choices(operand)]
             return self.some(parts) if parts else self.negated(self.everything)

@@ -1,4 +1,4 @@
-"""What a namespace holds, for people who look at it: pages of documents, and a document as it was split."""
+"""What a namespace holds, for people who browse it: pages of documents, and a document as it was split."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from search.filters import compile_filters
 PAGE = 50
 """Documents of a page, and passages of a document."""
 SCANNED = 2_000
-"""Documents that a page with filters looks at."""
+"""Documents that a page with filters reads."""
 
 _FIELDS = "d.document_id, d.source, CAST(d.metadata AS TEXT), d.content_hash, d.near_duplicate_group, d.title"
 _DOCUMENTS = f"""

@@ -60,7 +60,7 @@ class Database:
         self._wait_s = writer_wait_s
         self._is_prepared = False
         self._number: tuple[int, int] | None = None
-        self._held: dict[str, _Held] = {}
+        self._locks: dict[str, _NamespaceLock] = {}
         self._guard = threading.Lock()
 
     @contextmanager
@@ -80,7 +80,7 @@ class Database:
         too: from then on it raises StoreUnavailable until `exclusive` is left.
         """
         with self.exclusive(namespace):
-            connection = self._held[namespace].connection
+            connection = self._locks[namespace].connection
             assert connection is not None
             if connection.invalidated:
                 # SQLAlchemy would reconnect with the next statement, without the lock.
@@ -98,21 +98,21 @@ class Database:
         if namespace != _SCHEMA_LOCK:
             self.prepare()
         with self._guard:
-            held = self._held.setdefault(namespace, _Held())
-        if not held.thread.acquire(timeout=wait_s):
+            lock = self._locks.setdefault(namespace, _NamespaceLock())
+        if not lock.thread.acquire(timeout=wait_s):
             raise _busy(namespace)
         try:
-            if held.connection is not None:
+            if lock.connection is not None:
                 yield
                 return
             with self._translated(), self._locked(namespace, wait_s) as connection:
-                held.connection = connection
+                lock.connection = connection
                 try:
                     yield
                 finally:
-                    held.connection = None
+                    lock.connection = None
         finally:
-            held.thread.release()
+            lock.thread.release()
 
     def close(self) -> None:
         """Close the connections; they are opened again when needed."""
@@ -203,7 +203,7 @@ class DatabaseUnavailable(StoreUnavailable):
     """The database does not answer or refuses the login."""
 
 
-class _Held:
+class _NamespaceLock:
     def __init__(self) -> None:
         self.thread = threading.RLock()
         self.connection: Connection | None = None
@@ -246,10 +246,10 @@ def _file_lock(file: Path, namespace: str, wait_s: float) -> Iterator[None]:
     path = file.with_name(f"{file.name}.locks") / f"{namespace or 'schema'}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        held = FileLock(path).acquire(wait_s, poll_interval=0.005)
+        lock = FileLock(path).acquire(wait_s, poll_interval=0.005)
     except Timeout:
         raise _busy(namespace) from None
-    with held:
+    with lock:
         yield
 
 

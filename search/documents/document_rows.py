@@ -23,7 +23,9 @@ from search.documents.lookups import STORED
 _I, _P, _R = (table.c for table in (index_table, passage_table, refused_table))
 
 
-def taken(documents: Sequence[Document], namespace: str, put: Callable[[Sequence[Document]], int]) -> int:
+def put_storable(
+    documents: Sequence[Document], namespace: str, put: Callable[[Sequence[Document]], int]
+) -> int:
     """The result of `put` for the documents that a database can take; raises PartlyWritten naming the others."""
     refused = {document.document_id: why for document in documents if (why := refusal_reason(document))}
     try:
@@ -59,12 +61,12 @@ def insert_documents(
 ) -> None:
     if not documents:
         return
-    of_batch = {"namespace_id": namespace_id, "sequence": sequence}
+    batch_columns = {"namespace_id": namespace_id, "sequence": sequence}
     connection.execute(
         insert(document_table),
         [
             {
-                **of_batch,
+                **batch_columns,
                 "document_id": document.document_id,
                 "source": document.source,
                 "title": document.title,
@@ -78,7 +80,7 @@ def insert_documents(
     )
     passages = [
         {
-            **of_batch,
+            **batch_columns,
             "passage_id": passage.passage_id,
             "document_id": document.document_id,
             "position": passage.position,

@@ -110,7 +110,7 @@ class DocumentTable(Database):
     def describe(self, build: Build) -> None:
         """Commit the manifest of a build."""
         with self.writing(build.name) as connection:
-            new = update(namespace_table).where(_of(namespace_table, build))
+            new = update(namespace_table).where(_in_build(namespace_table, build))
             connection.execute(new.values(manifest=asdict(build.manifest)))
 
     def put(self, build: Build, documents: Sequence[Document]) -> Changes:
@@ -188,7 +188,7 @@ class DocumentTable(Database):
     def count_changed_since(self, build: Build, sequence: int) -> int:
         """The number of documents that `changed_since` yields."""
         later = or_(_D.sequence > sequence, _D.ended > sequence)
-        changed = select(func.count(_D.document_id.distinct())).where(_of(document_table, build), later)
+        changed = select(func.count(_D.document_id.distinct())).where(_in_build(document_table, build), later)
         with self.snapshot() as connection:
             return connection.scalar(changed) or 0
 
@@ -198,7 +198,9 @@ class DocumentTable(Database):
             yield self.changes(build, document_ids, last)
             sequence = last
         with self.snapshot() as connection:
-            latest = connection.execute(select(_N.sequence).where(_of(namespace_table, build))).scalar_one()
+            latest = connection.execute(
+                select(_N.sequence).where(_in_build(namespace_table, build))
+            ).scalar_one()
         if sequence < latest:
             # Every store has deleted what the last batches have deleted.
             yield Changes(latest)
@@ -245,7 +247,7 @@ class DocumentTable(Database):
                 if row.store in stores:
                     index_rows.set_index(connection, row, is_shown=True)
             manifest = asdict(replace(build.manifest, stores=list(stores)))
-            new = update(namespace_table).where(_of(namespace_table, build))
+            new = update(namespace_table).where(_in_build(namespace_table, build))
             connection.execute(new.values(manifest=manifest))
             _raise_generation(connection, build.name, by=1)
 
@@ -302,8 +304,8 @@ class DocumentTable(Database):
             )
             if name + OLD in ids and name in ids:
                 # Whoever shows an index of that build goes on with it until the new one is there.
-                of_old = _I.namespace_id == ids[name + OLD]
-                connection.execute(update(index_table).where(of_old).values(namespace_id=ids[name]))
+                has_old_build = _I.namespace_id == ids[name + OLD]
+                connection.execute(update(index_table).where(has_old_build).values(namespace_id=ids[name]))
             _drop(connection, name + OLD)
             for before, after in ((name, name + OLD), (name + NEXT, name)):
                 connection.execute(update(namespace_table).where(_N.name == before).values(name=after))
@@ -326,13 +328,13 @@ class DocumentTable(Database):
                 _drop(connection, namespace + which)
 
 
-def _of(table: Any, build: Build) -> Any:
+def _in_build(table: Any, build: Build) -> Any:
     return table.c.namespace_id == build.namespace_id
 
 
 def _documents(connection: Connection, build: Build, document_ids: Sequence[str]) -> dict[str, Document]:
     """The existing documents with their passages, by id."""
-    statement = select(passage_table).where(_of(passage_table, build), _P.document_id.in_(document_ids))
+    statement = select(passage_table).where(_in_build(passage_table, build), _P.document_id.in_(document_ids))
     passages = defaultdict[str, list[Passage]](list)
     for row in connection.execute(statement.where(_living(passage_table)).order_by(_P.rid)):
         raw = row.vector
@@ -341,7 +343,9 @@ def _documents(connection: Connection, build: Build, document_ids: Sequence[str]
             row.passage_id, row.position, row.text, row.heading, row.start, row.end, vector, row.pages or ""
         )
         passages[row.document_id].append(passage)
-    statement = select(document_table).where(_of(document_table, build), _D.document_id.in_(document_ids))
+    statement = select(document_table).where(
+        _in_build(document_table, build), _D.document_id.in_(document_ids)
+    )
     return {
         row.document_id: Document(
             document_id=row.document_id,
@@ -363,7 +367,7 @@ def _living(table: Table) -> Any:
 
 
 def _next(connection: Connection, build: Build) -> int:
-    mine = _of(namespace_table, build)
+    mine = _in_build(namespace_table, build)
     sequence: int = connection.execute(select(_N.sequence).where(mine)).scalar_one() + 1
     connection.execute(update(namespace_table).where(mine).values(sequence=sequence))
     return sequence

@@ -28,7 +28,7 @@ _AWAY_S = 10.0
 """A store that does not answer is left out for this time; otherwise each batch would wait for it."""
 
 _TRANSIENT = (StoreUnavailable, StoreTimeout, WriterBusy)
-_OF_ALL = (*_TRANSIENT, Unauthorised, NotConfigured, BadIndex, ManifestMismatch)
+_STORE_FAILURES = (*_TRANSIENT, Unauthorised, NotConfigured, BadIndex, ManifestMismatch)
 """Failures that no single document causes."""
 
 
@@ -40,15 +40,15 @@ class EngineWriter:
         self.store = store
         self.failure: ServiceError | None = None
         """Why the last changes could not be written, whatever their documents."""
-        self._ask_again_s = 0.0
+        self._away_until_s = 0.0
 
     @property
     def is_away(self) -> bool:
-        return self.failure is not None and time.monotonic() < self._ask_again_s
+        return self.failure is not None and time.monotonic() < self._away_until_s
 
-    def ask_again(self) -> None:
+    def retry_now(self) -> None:
         """Forget that the store did not answer lately."""
-        self._ask_again_s = 0.0
+        self._away_until_s = 0.0
 
     def write(self, index: Index, changes: Changes) -> dict[str, str]:
         """Apply the changes, each whole or not at all, idempotently; returns the reasons for refused documents, by id.
@@ -62,11 +62,11 @@ class EngineWriter:
             if changes.deleted:
                 try:
                     refused |= self._attempt(lambda: self.store.write(index, (), changes.deleted))
-                except _OF_ALL:
+                except _STORE_FAILURES:
                     raise
                 except StageFailure as error:
                     refused |= dict.fromkeys(changes.deleted, str(error))
-        except _OF_ALL as error:
+        except _STORE_FAILURES as error:
             self.failure = error
             raise
         self.failure = None
@@ -75,7 +75,7 @@ class EngineWriter:
     def _upsert(self, index: Index, documents: Sequence[Document]) -> dict[str, str]:
         try:
             return self._attempt(lambda: self.store.write(index, documents, ()))
-        except _OF_ALL:
+        except _STORE_FAILURES:
             raise
         except StageFailure as error:
             # One document of several caused it: halve the batch to find which.
@@ -90,6 +90,6 @@ class EngineWriter:
         except PartlyWritten as error:
             return dict(error.failures)
         except _TRANSIENT:
-            self._ask_again_s = time.monotonic() + _AWAY_S
+            self._away_until_s = time.monotonic() + _AWAY_S
             raise
         return {}

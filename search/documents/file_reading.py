@@ -22,7 +22,7 @@ _PRAGMAS = (
 )
 _TRANSIENT = ("locked", "busy", "disk is full", "disk full", "readonly", "read-only", "unable to open")
 """Words of SQLite's errors for a file that is intact but cannot be used now."""
-_KEPT_OPEN = 8
+_MOST_OPEN = 8
 """Idle connections that are kept open; more are opened when needed."""
 
 
@@ -148,7 +148,7 @@ class DocumentsFile:
         try:
             yield connection
         finally:
-            if free is self._free and len(free) < _KEPT_OPEN:
+            if free is self._free and len(free) < _MOST_OPEN:
                 free.append(connection)
             else:
                 connection.close()

@@ -56,11 +56,11 @@ def add_index(connection: Connection, store: str, build: Any, *, sequence: int, 
 
 
 def set_index(connection: Connection, row: IndexRow, **values: Any) -> None:
-    connection.execute(update(index_table).where(_of_index(row)).values(values))
+    connection.execute(update(index_table).where(_is_index(row)).values(values))
 
 
 def delete_index(connection: Connection, row: IndexRow) -> None:
-    connection.execute(delete(index_table).where(_of_index(row)))
+    connection.execute(delete(index_table).where(_is_index(row)))
 
 
 def refused(connection: Connection, namespace_id: int, store: str, after: str) -> dict[str, str]:
@@ -105,6 +105,6 @@ def set_refused(
         connection.execute(insert(refused_table), rows)
 
 
-def _of_index(row: IndexRow) -> Any:
+def _is_index(row: IndexRow) -> Any:
     index = row.index
     return and_(_I.namespace_id == index.namespace_id, _I.store == row.store, _I.name == index.name)

@@ -35,14 +35,14 @@ _DOCUMENT = """
 """
 # What a store shows comes last: a version that was valid at the last batch that its index contains.
 _NEWEST = "ORDER BY CASE WHEN p.sequence <= ? THEN 1 ELSE 0 END, +p.sequence"
-_OF_PASSAGES = "FROM chorale_passage p WHERE p.namespace_id = ? AND p.passage_id IN"
+_AMONG_PASSAGES = "FROM chorale_passage p WHERE p.namespace_id = ? AND p.passage_id IN"
 _TEXTS = f"""
     SELECT p.passage_id, p.document_id, (SELECT d.title {_DOCUMENT}), p.heading, p.text,
         (SELECT CAST(d.metadata AS TEXT) {_DOCUMENT}), coalesce(p.pages, '')
-    {_OF_PASSAGES}
+    {_AMONG_PASSAGES}
 """
-_VECTORS = f"SELECT p.passage_id, p.vector {_OF_PASSAGES}"
-_RIDS = f"SELECT p.passage_id, p.rid {_OF_PASSAGES}"
+_VECTORS = f"SELECT p.passage_id, p.vector {_AMONG_PASSAGES}"
+_RIDS = f"SELECT p.passage_id, p.rid {_AMONG_PASSAGES}"
 # The portion has ended versions too: with a condition on `ended` PostgreSQL would read and sort the whole table for each portion.
 _ENTRIES = """
     SELECT d.document_id, p.passage_id, d.revision, d.sequence, d.ended FROM (

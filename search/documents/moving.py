@@ -46,9 +46,9 @@ def move(
         with store.table.exclusive(namespace, wait_s=_WAIT_S):
             build = store.known(namespace)
             writers = [EngineWriter(name, store.stores[name]) for name in stores]
-            left = sum(_one_turn(store, build, writer) for writer in writers)
-            progress(left)
-            if not left:
+            remaining = sum(_one_turn(store, build, writer) for writer in writers)
+            progress(remaining)
+            if not remaining:
                 for writer in writers:
                     _check(store, build, writer)
                 store.table.move(build, stores)

@@ -34,7 +34,7 @@ _AT_ONCE = 500
 _TIMEOUT_S = 10.0
 _SUBJECT = "the documents' database"
 
-_SHOWN = """
+_VISIBLE_INDEX = """
     SELECT n.namespace_id, n.sequence, coalesce(g.generation, 0), CAST(n.manifest AS TEXT), i.name, i.sequence
     FROM chorale_namespace n LEFT JOIN chorale_generation g ON g.name = ?
     LEFT JOIN chorale_index i ON i.namespace_id = n.namespace_id AND i.store = ? AND i.is_shown
@@ -86,14 +86,14 @@ class VisibleIndex:
 def read_visible_index(rows: SqlConnection, store: str, namespace: str) -> VisibleIndex:
     """Raises UnknownNamespace."""
     names = (namespace, namespace + OLD)
-    builds = rows.execute(_SHOWN, (namespace, store, *names)).fetchall()
+    builds = rows.execute(_VISIBLE_INDEX, (namespace, store, *names)).fetchall()
     if not builds:
         raise UnknownNamespace(namespace, _SUBJECT, _names(rows)[:20])
     # A generation is read without a store for each request.
     stores = json.loads(builds[0][3]).get("stores") if store else None
     if stores and store not in stores:
         store = stores[0]
-        builds = rows.execute(_SHOWN, (namespace, store, *names)).fetchall()
+        builds = rows.execute(_VISIBLE_INDEX, (namespace, store, *names)).fetchall()
     build = next((build for build in builds if build[4] is not None), builds[0])
     namespace_id, committed, generation, manifest_json, name, sequence = build
     return VisibleIndex(store, namespace_id, committed, generation, manifest_json, name, sequence or 0)
@@ -132,17 +132,17 @@ class Documents:
         with (self.table if self.file is None else self.file).reading() as rows:
             yield rows
 
-    def within(self, timeout_s: float, ask: Callable[[SqlConnection, Deadline], _T]) -> _T:
+    def within(self, timeout_s: float, work: Callable[[SqlConnection, Deadline], _T]) -> _T:
         """The answer; raises StoreTimeout.
 
-        A server is asked in a thread, because connecting and a lost network take longer than any call may.
+        A server is read in a thread, because connecting and a lost network take longer than any call may.
         """
         deadline = Deadline(timeout_s, _SUBJECT)
         remaining_s = deadline.check()
 
         def read() -> _T:
             with self.reading() as rows:
-                return ask(rows, deadline)
+                return work(rows, deadline)
 
         if self.file is not None:
             return read()
@@ -187,7 +187,7 @@ class DocumentReader:
     def __init__(self, documents: Documents, store: str) -> None:
         self.documents = documents
         self.store = store
-        self._shown: dict[str, VisibleIndex] = {}
+        self._visible: dict[str, VisibleIndex] = {}
 
     def visible(self, namespace: str, timeout_s: float = _TIMEOUT_S) -> VisibleIndex:
         """What the store shows now; raises UnknownNamespace."""
@@ -203,7 +203,7 @@ class DocumentReader:
         )
 
     def index(self, namespace: str, timeout_s: float, generation: int | None = None) -> Index:
-        """The index that the store shows, or showed in `generation`, if this process has looked since; raises BadIndex."""
+        """The index that the store shows, or showed in `generation`, if this process has read it since; raises BadIndex."""
         known = self._known(namespace, timeout_s, generation)
         return Index(namespace, known.namespace_id, known.name_in(self.store, namespace), known.manifest)
 
@@ -217,10 +217,10 @@ class DocumentReader:
         return [name for name in names if namespace or self.serving(name, _TIMEOUT_S) == self.store]
 
     def _known(self, namespace: str, timeout_s: float, generation: int | None) -> VisibleIndex:
-        known = self._shown.get(namespace)
+        known = self._visible.get(namespace)
         if known is None or known.generation != generation:
             try:
-                self._shown[namespace] = known = self.visible(namespace, timeout_s)
+                self._visible[namespace] = known = self.visible(namespace, timeout_s)
             except StoreUnavailable:
                 # A search of the server needs nothing else from the database.
                 if known is None:
@@ -322,19 +322,19 @@ def _list_documents(listing: _Listing, search: Search, order_by: str, *, descend
     if compiled.warnings:
         return Ranking((), 0, compiled.warnings)
     unknown, excluded = set(compiled.fields), set(search.exclude_ids)
-    kept: list[tuple[str, DocumentVersion]] = []
+    matching: list[tuple[str, DocumentVersion]] = []
     for passage_id, document in listing.documents(search.only_ids):
         matches, has = compiled.judged(document.fields)
         unknown.difference_update(field for field, known in zip(compiled.fields, has, strict=True) if known)
         if matches and document.document_id not in excluded:
-            kept.append((passage_id, document))
+            matching.append((passage_id, document))
     if unknown and not search.only_ids:
         known = (field not in unknown for field in compiled.fields)
         return Ranking((), 0, unknown_field_warnings(compiled.fields, known))
-    fields = [(document.document_id, document.fields) for _, document in kept]
+    fields = [(document.document_id, document.fields) for _, document in matching]
     order = listed(fields, order_by, descending=descending)
-    hits = [_hit(*kept[place]) for place in order[: search.depth]]
-    return Ranking(tuple(hits), len(kept))
+    hits = [_hit(*matching[place]) for place in order[: search.depth]]
+    return Ranking(tuple(hits), len(matching))
 
 
 def _hit(passage_id: str, document: DocumentVersion) -> Hit:

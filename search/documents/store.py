@@ -27,7 +27,7 @@ from models.errors import (
     WrongDeclaration,
 )
 from search.checks import check_manifest, checked_documents, same_manifest
-from search.documents.document_rows import taken
+from search.documents.document_rows import put_storable
 from search.documents.document_table import CURRENT, NEXT, Build, Changes, DocumentTable, Written
 from search.documents.engine_writer import EngineWriter
 from search.documents.index_rows import IndexRow
@@ -84,7 +84,7 @@ class DocumentStore:
         with self.exclusive(namespace):
             build = self.known(namespace)
             chosen = checked_documents(documents, build.manifest)
-            return taken(chosen, namespace, lambda documents: self._put(build, documents))
+            return put_storable(chosen, namespace, lambda documents: self._put(build, documents))
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
         """Delete documents; returns how many of them existed.
@@ -130,6 +130,7 @@ class DocumentStore:
     def revisions_of(
         self, namespace: str, document_ids: Iterable[str], *, source: str | None = None
     ) -> dict[str, str]:
+        """As `lookups.revisions_of`."""
         return self.table.revisions_of(self.known(namespace), document_ids, source)
 
     @contextmanager
@@ -165,17 +166,17 @@ class DocumentStore:
             build = self.known(namespace)
             rows, writers = self.table.indexes(build), self.writers(build)
             for writer in writers:
-                writer.ask_again()
+                writer.retry_now()
                 self._bring_up(build, writer.name, rows.get(writer.name))
             if build.manifest.stores:
                 self.drop_indexes(
                     build, lambda row: row.is_visible or row.index.namespace_id != build.namespace_id
                 )
-            shows_old = any(
+            has_old_index = any(
                 row.store in self.stores and row.index.namespace_id != build.namespace_id
                 for row in self.table.all_indexes(namespace)
             )
-            if self._pruned_by and not shows_old and self.table.find(namespace, OLD) is not None:
+            if self._pruned_by and not has_old_index and self.table.find(namespace, OLD) is not None:
                 self.table.drop(namespace, OLD)
             return self.unwritten(namespace)
 

@@ -55,7 +55,7 @@ def difference(
     """The difference between a store and the database.  With `mends`, what the store has beyond the documents is deleted, and
     what it lacks counts as refused, so that it is written again.  `row`: the store's index; None if it has none."""
     differing = Difference()
-    writer.ask_again()
+    writer.retry_now()
     try:
         for some in in_batches(compared(table, build, writer.store, row), _BATCH):
             differing.add(some)
@@ -89,19 +89,19 @@ def compared(
     """
     with _temporary_file() as sorting:
         sorting.execute(
-            "CREATE TABLE entry (document_id TEXT, is_shown INTEGER, passage_id TEXT, revision TEXT)"
+            "CREATE TABLE entry (document_id TEXT, in_store INTEGER, passage_id TEXT, revision TEXT)"
         )
-        _keep(sorting, table.entries(build), is_shown=False)
+        _insert(sorting, table.entries(build), in_store=False)
         if row is not None:
             sorting.execute("SAVEPOINT entries")
             try:
-                _keep(sorting, store.entries(row.index), is_shown=True)
+                _insert(sorting, store.entries(row.index), in_store=True)
             except BadIndex:
                 # The store has lost the index, so every document is missing.
                 sorting.execute("ROLLBACK TO entries")
-        entries = sorting.execute("SELECT * FROM entry ORDER BY document_id, is_shown")
-        for document_id, of_document in groupby(entries, itemgetter(0)):
-            for kind in _kinds(of_document):
+        entries = sorting.execute("SELECT * FROM entry ORDER BY document_id, in_store")
+        for document_id, document_entries in groupby(entries, itemgetter(0)):
+            for kind in _kinds(document_entries):
                 yield kind, document_id
 
 
@@ -115,20 +115,20 @@ def _temporary_file() -> Iterator[sqlite3.Connection]:
         raise StoreUnavailable(f"the temporary file of the comparison cannot be used: {error}") from error
 
 
-def _keep(sorting: sqlite3.Connection, entries: Iterable[Entry], *, is_shown: bool) -> None:
-    rows = ((entry.document_id, is_shown, entry.passage_id, entry.revision) for entry in entries)
+def _insert(sorting: sqlite3.Connection, entries: Iterable[Entry], *, in_store: bool) -> None:
+    rows = ((entry.document_id, in_store, entry.passage_id, entry.revision) for entry in entries)
     sorting.executemany("INSERT INTO entry VALUES (?, ?, ?, ?)", rows)
 
 
-def _kinds(of_document: Iterable[tuple[str, int, str | None, str | None]]) -> Iterator[str]:
+def _kinds(entries: Iterable[tuple[str, int, str | None, str | None]]) -> Iterator[str]:
     """The kinds of difference of one document."""
     revisions: tuple[set[str], set[str]] = set(), set()
     passages: tuple[set[str], set[str]] = set(), set()
-    for _, is_shown, passage_id, revision in of_document:
+    for _, in_store, passage_id, revision in entries:
         if revision is not None:
-            revisions[is_shown].add(revision)
+            revisions[in_store].add(revision)
         if passage_id is not None:
-            passages[is_shown].add(passage_id)
+            passages[in_store].add(passage_id)
     if not revisions[False]:
         yield "surplus"
     elif not revisions[True]:

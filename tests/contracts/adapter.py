@@ -46,47 +46,47 @@ class AdapterContract(ABC):
     def both(self, url: str, question: str, **options: Any) -> list[AdapterAnswer]:
         with ThreadPoolExecutor(1) as threads:
             sync = threads.submit(self.ask, url, question, **options)
-            found = asyncio.run(self.ask_async(url, question, **options))
-            return [sync.result(), found]
+            answer = asyncio.run(self.ask_async(url, question, **options))
+            return [sync.result(), answer]
 
     def test_the_best_document_comes_first_with_its_text_and_score(self, pipeline: RunningPipeline) -> None:
         options = {"branches": ["bm25", "vector"], "top_k": 3, **PATIENT}
-        found, asynchronous = self.both(pipeline.server.url, QUESTION, **options)
-        ids, texts, scores = zip(*found.documents, strict=True)
+        answer, asynchronous = self.both(pipeline.server.url, QUESTION, **options)
+        ids, texts, scores = zip(*answer.documents, strict=True)
         assert (ids[0], texts[0]) == ("repairs", CORPUS["repairs"][1])
         assert len(ids) == 3
         assert list(scores) == sorted(scores, reverse=True)
-        assert found.coverage["branches"] == {"bm25": "ok", "vector": "ok"}
-        assert (found.coverage["status"], found.coverage["missing"]) == ("complete", [])
-        assert asynchronous.documents == found.documents
-        assert asynchronous.coverage["branches"] == found.coverage["branches"]
+        assert answer.coverage["branches"] == {"bm25": "ok", "vector": "ok"}
+        assert (answer.coverage["status"], answer.coverage["missing"]) == ("complete", [])
+        assert asynchronous.documents == answer.documents
+        assert asynchronous.coverage["branches"] == answer.coverage["branches"]
 
     def test_a_failed_branch_raises_nothing_and_is_named(self, pipeline: RunningPipeline) -> None:
-        for found in self.both(
+        for answer in self.both(
             pipeline.server.url, QUESTION, branches=["bm25", "raises"], on_missing="degrade", **PATIENT
         ):
-            assert found.ids[0] == "repairs"
-            assert found.coverage["status"] == "degraded"
-            assert found.coverage["branches"] == {"bm25": "ok", "raises": "error"}
-            assert found.coverage["missing"] == [
+            assert answer.ids[0] == "repairs"
+            assert answer.coverage["status"] == "degraded"
+            assert answer.coverage["branches"] == {"bm25": "ok", "raises": "error"}
+            assert answer.coverage["missing"] == [
                 {"where": "search.raises", "reason": "error", "detail": "RuntimeError: the disk is on fire"}
             ]
         # Without any branch there are no documents, and no error.
-        for found in self.both(pipeline.server.url, QUESTION, branches=["raises"], **PATIENT):
-            assert found.documents == []
-            assert (found.coverage["status"], found.coverage["branches"]) == ("failed", {"raises": "error"})
+        for answer in self.both(pipeline.server.url, QUESTION, branches=["raises"], **PATIENT):
+            assert answer.documents == []
+            assert (answer.coverage["status"], answer.coverage["branches"]) == ("failed", {"raises": "error"})
 
     def test_a_branch_that_hangs_costs_only_the_time_limit(self, pipeline: RunningPipeline) -> None:
         options = {"branches": ["hangs"], "timeout_s": 0.5, "cache": "bypass"}
-        for found in self.both(pipeline.server.url, QUESTION, **options):
-            assert found.documents == []
-            assert found.coverage["branches"]["hangs"] in ("timeout", "not_started", "late")
+        for answer in self.both(pipeline.server.url, QUESTION, **options):
+            assert answer.documents == []
+            assert answer.coverage["branches"]["hangs"] in ("timeout", "not_started", "late")
 
     def test_filters_bind(self, pipeline: RunningPipeline) -> None:
-        for found in self.both(
+        for answer in self.both(
             pipeline.server.url, QUESTION, branches=["vector"], filters={"year": {"lt": 2024}}, **PATIENT
         ):
-            assert found.ids == ["error"]
+            assert answer.ids == ["error"]
 
     def test_a_request_cancelled_elsewhere_has_no_documents_and_says_so(
         self, pipeline: RunningPipeline
@@ -96,9 +96,9 @@ class AdapterContract(ABC):
             waiting = threads.submit(self.ask, pipeline.server.url, QUESTION, **hanging(request_id))
             until(lambda: pipeline.redis.hexists(entry_key(request_id), "started:hangs"))
             pipeline.client().cancel(request_id)
-            found = waiting.result(timeout=20)
-        assert (found.documents, found.coverage["status"]) == ([], "cancelled")
-        assert found.coverage["request_id"] == request_id
+            answer = waiting.result(timeout=20)
+        assert (answer.documents, answer.coverage["status"]) == ([], "cancelled")
+        assert answer.coverage["request_id"] == request_id
 
     def test_a_cancelled_task_cancels_the_request(self, pipeline: RunningPipeline) -> None:
         """The event loop goes on while a request waits, else nothing could cancel it."""

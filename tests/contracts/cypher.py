@@ -101,10 +101,10 @@ class CypherContract(ABC):
     @pytest.mark.parametrize("text", _HOSTILE)
     def test_cypher_in_a_namespace_is_a_name(self, store: RunsCypher, text: str) -> None:
         try:
-            found = self.ask(store, namespace=text)
+            ids = self.ask(store, namespace=text)
         except UnknownNamespace:
-            found = [[]]
-        assert found == [[]]
+            ids = [[]]
+        assert ids == [[]]
         assert self.ask(store) == [["a", "b", "c"]]
 
     @pytest.mark.parametrize(

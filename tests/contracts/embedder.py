@@ -100,8 +100,8 @@ class EmbedderContract:
 
     def test_threads_may_share_one_instance(self, embedder: TextEmbedder, vectors: Matrix) -> None:
         with ThreadPoolExecutor(4) as threads:
-            found = list(threads.map(lambda at: embedder.embed_passages([PASSAGES[at]])[0], range(8)))
-        assert np.abs(np.stack(found) - vectors[:8]).max() < 1e-5
+            rows = list(threads.map(lambda at: embedder.embed_passages([PASSAGES[at]])[0], range(8)))
+        assert np.abs(np.stack(rows) - vectors[:8]).max() < 1e-5
 
     def test_prompts_precede_the_text_and_reduce_its_limit(self, tmp_path: Path) -> None:
         plain, prompted = tmp_path / "plain", tmp_path / "prompted"
@@ -128,5 +128,5 @@ class EmbedderContract:
         assert self.load().fingerprint == embedder.fingerprint
 
 
-def assert_close(found: Matrix, expected: Matrix) -> None:
-    assert np.abs(found - expected).max() < 1e-5
+def assert_close(actual: Matrix, expected: Matrix) -> None:
+    assert np.abs(actual - expected).max() < 1e-5

@@ -68,7 +68,7 @@ class OutsideServiceContract:
     RIGHT: ClassVar[bytes]
     """The body of an answer that `ask` takes."""
     WRONG: ClassVar[Mapping[str, bytes]]
-    """Bodies of answers that say something else than what was asked for."""
+    """Bodies of answers that say something else than the request asks for."""
 
     @pytest.fixture
     def ask(self) -> Ask:

@@ -49,11 +49,11 @@ class SchemaContract:
         """Alembic's differences between the database and the declared tables."""
         partitions = "SELECT relname FROM pg_class WHERE relispartition"
         with engine.connect() as connection:
-            left_out = {self.schema.version_table}
+            excluded = {self.schema.version_table}
             if engine.dialect.name == "postgresql":
-                left_out.update(connection.scalars(text(partitions)))
+                excluded.update(connection.scalars(text(partitions)))
             options = {
-                "include_name": lambda name, kind, _: kind != "table" or name not in left_out,
+                "include_name": lambda name, kind, _: kind != "table" or name not in excluded,
                 "compare_server_default": True,
             }
             context = MigrationContext.configure(connection, opts=options)

@@ -174,10 +174,14 @@ class SearchServerFaults(EngineFaults):
     ) -> None:
         own, callers = Certificate.make(tmp_path), Certificate.make(tmp_path, "caller")
         trusted = {"ca_file": str(own.file)}
-        shown = {**trusted, "client_cert_file": str(callers.file), "client_key_file": str(callers.key_file)}
+        identified = {
+            **trusted,
+            "client_cert_file": str(callers.file),
+            "client_key_file": str(callers.key_file),
+        }
         for clients, without, options, missing in (
             (None, {}, trusted, "ca_file"),
-            (callers, trusted, shown, "client_cert_file"),
+            (callers, trusted, identified, "client_cert_file"),
         ):
             with TlsProxy(place, own, clients=clients) as server:
                 url = f"https://127.0.0.1:{server.port}"

@@ -48,8 +48,8 @@ class RankingContract(Searching):
 
     def test_a_hit_carries_what_fusion_needs(self, store: OneEngine) -> None:
         metadata = {"source_type": "faq", "published_at": "2024-05-01", "other": 1}
-        held = replace(document("a", "pear", metadata=metadata), near_duplicate_group="z")
-        store.upsert("ns", [held])
+        stored = replace(document("a", "pear", metadata=metadata), near_duplicate_group="z")
+        store.upsert("ns", [stored])
         for ranking in self.rankings(store, "pear", depth=1):
             (hit,) = ranking.hits
             assert (hit.passage_id, hit.document_id) == ("a#0", "a")
@@ -131,14 +131,14 @@ class TextContract(Searching):
         for more, less in (("a", "b"), ("b", "a")):
             store.upsert("ns", [document(more, "pear jam", "pear pie", "pear tree", metadata={"kind": "x"})])
             store.upsert("ns", [document(less, "pear jam", "fig pie", "plum tree", metadata={"kind": "x"})])
-            assert self.found(store, "pear jam", depth=1) == [f"{more}#0"], "replaced whole"
-            assert self.found(store, "pear jam", depth=1, filters={"kind": "x"}) == [f"{more}#0"]
-            assert self.found(store, "pear jam") == [f"{more}#0", f"{less}#0", f"{more}#1", f"{more}#2"]
+            assert self.passage_ids(store, "pear jam", depth=1) == [f"{more}#0"], "replaced whole"
+            assert self.passage_ids(store, "pear jam", depth=1, filters={"kind": "x"}) == [f"{more}#0"]
+            assert self.passage_ids(store, "pear jam") == [f"{more}#0", f"{less}#0", f"{more}#1", f"{more}#2"]
 
     def test_a_rarer_word_counts_more_and_a_repeated_one_too(self, store: OneEngine) -> None:
         store.upsert("ns", [document(f"c{i}", "common filler") for i in range(5)])
         store.upsert("ns", [document("r", "rare filler"), document("k", "common filler")])
-        assert self.found(store, "common rare", depth=1) == ["r#0"]
+        assert self.passage_ids(store, "common rare", depth=1) == ["r#0"]
         # With 7 passages: ln(1 + 6.5/1.5) = 1.67 for the rare word, ln(1 + 1.5/6.5) = .21 for the common one.
         (once,) = store.search_text("ns", ["common"], asking(depth=10))
         (thrice,) = store.search_text("ns", ["common common common"], asking(depth=10))
@@ -160,7 +160,7 @@ class TextContract(Searching):
 
     def test_the_title_is_searched_with_the_text(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "nothing else", title="Zebra"), document("b", "nothing else")])
-        assert self.found(store, "zebra") == ["a#0"]
+        assert self.passage_ids(store, "zebra") == ["a#0"]
 
     def test_of_identifiers_with_the_same_parts_the_one_in_the_order_of_the_question_is_first(
         self, store: OneEngine
@@ -168,7 +168,7 @@ class TextContract(Searching):
         for same_parts in (("2.10.1", "1.10.2"), ("AB-123/4", "AB-4/123"), ("2024-03-12", "2024-12-03")):
             store.upsert("ns", [document(f"d{place}", text) for place, text in enumerate(same_parts)])
             for place, text in enumerate(same_parts):
-                assert self.found(store, f"{text} or so")[0] == f"d{place}#0"
+                assert self.passage_ids(store, f"{text} or so")[0] == f"d{place}#0"
 
     def test_query_syntax_in_a_question_is_read_as_plain_words(self, store: OneEngine) -> None:
         store.create("other", self.manifest)
@@ -176,7 +176,7 @@ class TextContract(Searching):
         store.upsert("ns", [document("a", "a public secret"), document("b", "unrelated")])
         for text in HOSTILE:
             expected = {"a#0"} if "secret" in text else set()
-            assert set(self.found(store, text, depth=1_000)) == expected, text[:80]
+            assert set(self.passage_ids(store, text, depth=1_000)) == expected, text[:80]
 
 
 class EmbeddedScoresContract(Searching):
@@ -190,22 +190,24 @@ class EmbeddedScoresContract(Searching):
         self, store: OneEngine, tmp_path: Path, language: str
     ) -> None:
         texts = standard_library_passages(120)
-        held = [document(f"d{n}", *texts[n : n + 1 + n % 7], title=texts[-n][:40]) for n in range(0, 113, 3)]
-        asked = ["the", "return a list of files", "a file object, or None", "getUserName", texts[7], ""]
+        documents = [
+            document(f"d{n}", *texts[n : n + 1 + n % 7], title=texts[-n][:40]) for n in range(0, 113, 3)
+        ]
+        queries = ["the", "return a list of files", "a file object, or None", "getUserName", texts[7], ""]
         manifest = replace(self.manifest, language=language)
         with closing(embedded_store(tmp_path)) as embedded:
             for one in (embedded, store):
                 one.create("scored", manifest)
-            embedded.upsert("scored", held)
+            embedded.upsert("scored", documents)
             if self.forgets_at_once:
-                store.upsert("scored", [document(one.document_id, "a file", "a list") for one in held])
+                store.upsert("scored", [document(one.document_id, "a file", "a list") for one in documents])
                 store.upsert("scored", [document("late", "a file of its own")])
                 store.delete("scored", ["late"])
-            store.upsert("scored", held)
+            store.upsert("scored", documents)
             for depth in (1, 1_000):
-                expected = embedded.search_text("scored", asked, asking(depth=depth))
-                found = store.search_text("scored", asked, asking(depth=depth))
-                for ours, theirs in zip(found, expected, strict=True):
+                expected = embedded.search_text("scored", queries, asking(depth=depth))
+                rankings = store.search_text("scored", queries, asking(depth=depth))
+                for ours, theirs in zip(rankings, expected, strict=True):
                     known = {hit.passage_id: hit.score for hit in theirs.hits}
                     scores = {hit.passage_id: hit.score for hit in ours.hits}
                     # Some stores sum in 32 bits, and all round to five decimals.
@@ -218,23 +220,23 @@ class AnalyserContract(Searching):
 
     def test_words_are_stemmed_and_folded_and_stop_words_dropped(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "The running CAFÉS"), document("b", "of the and")])
-        assert self.found(store, "run cafe") == ["a#0"]
-        assert self.found(store, "the of and") == []
+        assert self.passage_ids(store, "run cafe") == ["a#0"]
+        assert self.passage_ids(store, "the of and") == []
 
     def test_chinese_japanese_and_korean_are_found_by_any_two_characters(self, store: OneEngine) -> None:
         store.upsert("ns", [document("zh", "今天天气很好"), document("ja", "東京都に住んでいます")])
         store.upsert("ns", [document("ko", "한국어문서")])
-        assert self.found(store, "天气") == ["zh#0"]
-        assert self.found(store, "東京") == ["ja#0"]
-        assert self.found(store, "문서") == ["ko#0"]
-        assert self.found(store, "都") == ["ja#0"]
+        assert self.passage_ids(store, "天气") == ["zh#0"]
+        assert self.passage_ids(store, "東京") == ["ja#0"]
+        assert self.passage_ids(store, "문서") == ["ko#0"]
+        assert self.passage_ids(store, "都") == ["ja#0"]
 
     def test_words_are_those_that_a_person_reads(self, store: OneEngine) -> None:
         texts = ("Sparkolin™", "pass\u200bword", "**D**eposit", "M&uuml;nchen", "İzmir", "दिल्ली", "🚀")
         store.upsert("ns", [document(f"d{place}", text) for place, text in enumerate(texts)])
         for place, text in enumerate(("Sparkolin", "password", "deposit", "München", "izmir", "दिल्ली", "🚀")):
-            assert self.found(store, text) == [f"d{place}#0"]
-        assert self.found(store, "दिल") == []
+            assert self.passage_ids(store, text) == [f"d{place}#0"]
+        assert self.passage_ids(store, "दिल") == []
 
 
 class VectorContract(Searching):

@@ -28,7 +28,7 @@ class Searching:
     def _namespace(self, store: OneEngine) -> None:
         store.create("ns", self.manifest)
 
-    def found(self, store: OneEngine, text: str, **options: Any) -> list[str]:
+    def passage_ids(self, store: OneEngine, text: str, **options: Any) -> list[str]:
         (ranking,) = store.search_text("ns", [text], asking(**options))
         return [hit.passage_id for hit in ranking.hits]
 
@@ -41,10 +41,10 @@ class Searching:
     ) -> list[Ranking]:
         """The ranking of each branch that the store has."""
         search = asking(**options)
-        found = store.search_text(namespace, [text], search)
+        rankings = store.search_text(namespace, [text], search)
         if self.has_vectors:
-            found += store.search_vectors(namespace, questions(EAST), search)
-        return found
+            rankings += store.search_vectors(namespace, questions(EAST), search)
+        return rankings
 
     def finds(self, store: OneEngine, passage_ids: list[str], text: str, **options: Any) -> bool:
         """Whether every branch finds exactly these passages in this order."""

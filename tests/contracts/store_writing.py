@@ -34,9 +34,9 @@ class WritingContract(Searching):
         for ranking, count in zip(self.rankings(store, "pear"), counts, strict=True):
             assert len(ranking.hits) == count
         store.upsert("ns", [document("a", "cherry", vectors=(UP,), title="Fruit")])
-        assert self.found(store, "apple plum") == []
-        assert self.found(store, "pear") == ["b#0"]
-        assert self.found(store, "cherry") == ["a#0"]
+        assert self.passage_ids(store, "apple plum") == []
+        assert self.passage_ids(store, "pear") == ["b#0"]
+        assert self.passage_ids(store, "cherry") == ["a#0"]
         if self.has_vectors:
             assert self.near(store, UP) == ["a#0", "b#0"]
         assert store.texts("ns", ["a#0", "a#1"]) == {

@@ -74,7 +74,7 @@ def _failed(connection: Connection, message: Mapping[str, bytes]) -> dict[str, d
             if outcome["status"] >= 300 and (operation, outcome["status"]) != ("delete", 404)
         }
 
-    failed: dict[str, dict[str, Any]] = connection.ask(
+    failed: dict[str, dict[str, Any]] = connection.send(
         Request("POST", "/_bulk", b"".join(message.values()), is_lines=True), read=read
     )
     return failed

@@ -53,7 +53,7 @@ class ElasticsearchDialect(Dialect):
         self, endpoint: ElasticsearchEndpoint, *, api_key: str | None = None, password: str | None = None
     ) -> None:
         super().__init__(endpoint)
-        given = {
+        security = {
             "api_key": api_key,
             "basic_auth": None if endpoint.username is None else (endpoint.username, password or ""),
             "ca_certs": endpoint.ca_file,
@@ -66,7 +66,7 @@ class ElasticsearchDialect(Dialect):
                 node_class=_Node,
                 connections_per_node=endpoint.connections,
                 max_retries=0,
-                **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
+                **{name: value for name, value in security.items() if value is not None},  # type: ignore[arg-type]
             )
 
     def send(self, request: Request, timeout_s: float) -> Any:

@@ -27,7 +27,7 @@ class Connection(ServerConnection):
         super().__init__(dialect.endpoint, dialect.product.lower())
         self.dialect, self.endpoint, self.server = dialect, dialect.endpoint, dialect.server
 
-    def ask(
+    def send(
         self,
         request: Request,
         deadline: Deadline | None = None,

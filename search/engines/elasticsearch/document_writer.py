@@ -49,7 +49,7 @@ class DocumentWriter:
         except MissingIndex:
             self._prepare()
             body = index_body(self._connection.dialect, index.manifest)
-            self._connection.ask(Request("PUT", self._path(index), as_json(body)))
+            self._connection.send(Request("PUT", self._path(index), as_json(body)))
             return
         differing = []
         if layout.words.declared != options.analyser:
@@ -62,7 +62,7 @@ class DocumentWriter:
             raise built_differently(index.namespace, differing)
 
     def drop(self, index: Index) -> None:
-        self._connection.ask(Request("DELETE", self._path(index), may_miss=True))
+        self._connection.send(Request("DELETE", self._path(index), may_miss=True))
 
     def write(self, index: Index, documents: Sequence[Document], deleted: Sequence[str]) -> None:
         """Raises PartlyWritten."""
@@ -84,7 +84,7 @@ class DocumentWriter:
         """How the index was made; raises MissingIndex, and BadIndex if it does not have our layout."""
         if index.name not in self._layouts:
             name = self._name(index)
-            self._layouts[index.name] = self._connection.ask(
+            self._layouts[index.name] = self._connection.send(
                 Request("GET", f"{self._path(index)}/_mapping"),
                 deadline,
                 lambda answer: layout_from(name, answer[name]["mappings"]),
@@ -101,10 +101,10 @@ class DocumentWriter:
         """Create the template if it is missing or outdated."""
         prefix = self._connection.endpoint.prefix
         path, declared = f"/_index_template/{prefix}-namespaces", template(prefix)
-        answer = self._connection.ask(Request("GET", path, may_miss=True))
+        answer = self._connection.send(Request("GET", path, may_miss=True))
         versions = [made["index_template"].get("version") for made in answer.get("index_templates", ())]
         if versions != [declared["version"]]:
-            self._connection.ask(Request("PUT", path, as_json(declared)))
+            self._connection.send(Request("PUT", path, as_json(declared)))
 
     def _upsert(self, layout: Layout, documents: Sequence[Document]) -> dict[str, str]:
         """Write what differs from the stored state; returns the reasons for refused documents, by id."""
@@ -112,11 +112,13 @@ class DocumentWriter:
         there: dict[str, dict[str, lookups.Stored]] = defaultdict(dict)
         for entry in lookups.stored(self._call(layout), list(sources)):
             there[entry.document_id][key_of(entry.document_id, entry.passage_id)] = entry
-        owners = {key: document_id for document_id, of_document in sources.items() for key in of_document}
+        owners = {
+            key: document_id for document_id, document_sources in sources.items() for key in document_sources
+        }
         changed = (
             {"_op_type": "index", "_index": layout.index, "_id": key, "_source": source}
-            for document_id, of_document in sources.items()
-            for key, source in of_document.items()
+            for document_id, document_sources in sources.items()
+            for key, source in document_sources.items()
             if key not in (mine := there[document_id]) or mine[key].digest != source["digest"]
         )
         refused = {owners[key]: why for key, why in send(self._connection, changed).items()}
@@ -134,7 +136,7 @@ class DocumentWriter:
         return DialectCall.on(self._connection, layout, self._connection.deadline(limit_s))
 
     def _refresh(self, layout: Layout) -> None:
-        self._connection.ask(Request("POST", f"/{quote(layout.index, safe='')}/_refresh"))
+        self._connection.send(Request("POST", f"/{quote(layout.index, safe='')}/_refresh"))
 
 
 def _sources(layout: Layout, document: Document) -> dict[str, Action]:

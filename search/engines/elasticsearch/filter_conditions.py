@@ -51,7 +51,7 @@ def _literal(text: str) -> str:
 
 CLAUSES = Conditions[Clause](
     longest_part=LONGEST_PART,
-    of_documents=lambda ids: _some([*_terms("document_id", ids)]),
+    has_id=lambda ids: _some([*_terms("document_id", ids)]),
     has_any=lambda terms: _some([*_terms(FACETS, terms)]),
     has_like=_has_like,
     every=lambda clauses: clauses[0] if len(clauses) == 1 else {"bool": {"filter": [*clauses]}},

@@ -101,7 +101,7 @@ def template(prefix: str) -> dict[str, Any]:
     The mapping is strict, so that no field is added by mistake.
     """
     keyword = {"type": "keyword"}
-    shown = {"type": "keyword", "index": False}
+    unindexed = {"type": "keyword", "index": False}
     properties = {
         "passage_id": keyword,
         "document_id": keyword,
@@ -109,7 +109,7 @@ def template(prefix: str) -> dict[str, Any]:
         "revision": keyword,
         FACETS: {"type": "keyword", "doc_values": False},
         **dict.fromkeys(
-            ("source_type", "published_at", "content_hash", "near_duplicate_group", "digest"), shown
+            ("source_type", "published_at", "content_hash", "near_duplicate_group", "digest"), unindexed
         ),
     }
     return {
@@ -143,10 +143,10 @@ def index_body(dialect: Dialect, manifest: Manifest) -> dict[str, Any]:
         else {"number_of_replicas": endpoint.replicas}
     )
     properties: dict[str, Any] = {TEXT: words.mapping, WHOLE: words.mapping}
-    of_vectors: dict[str, Any] = {}
+    vector_settings: dict[str, Any] = {}
     has_vectors = endpoint.vectors and manifest.dimension > 0
     if has_vectors:
-        of_vectors, properties["vector"] = dialect.vector_index(manifest.dimension)
+        vector_settings, properties["vector"] = dialect.vector_index(manifest.dimension)
     meta = {
         "format": FORMAT,
         "manifest": asdict(manifest),
@@ -155,7 +155,7 @@ def index_body(dialect: Dialect, manifest: Manifest) -> dict[str, Any]:
         "shards": endpoint.shards,
     }
     return {
-        "settings": {"number_of_shards": endpoint.shards, **replicas, **words.settings, **of_vectors},
+        "settings": {"number_of_shards": endpoint.shards, **replicas, **words.settings, **vector_settings},
         "mappings": {"_meta": meta, "properties": properties},
     }
 

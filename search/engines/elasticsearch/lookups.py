@@ -10,7 +10,7 @@ from models.batching import distinct_in_batches
 from search.engines.elasticsearch.connection import DialectCall
 from search.engines.elasticsearch.failures import readable
 from search.engines.elasticsearch.filter_conditions import Clause
-from search.engines.elasticsearch.searching import MOST_HITS, found_in, hits_only, msearch
+from search.engines.elasticsearch.searching import MOST_HITS, hits_only, msearch, raw_hits
 from search.protocol import Entry
 
 _AT_ONCE = 500
@@ -48,7 +48,7 @@ def _scan(call: DialectCall, clause: Clause, fields: Sequence[str]) -> Iterator[
     while True:
         # Each page has the time of one call, however many pages there are.
         call = replace(call, deadline=call.connection.deadline(call.connection.endpoint.write_timeout_s))
-        hits = found_in(msearch(call, {0: body})[0])
+        hits = raw_hits(msearch(call, {0: body})[0])
         for hit in hits:
             yield [hit["fields"].get(name, [None])[0] for name in fields]
         if len(hits) < MOST_HITS:

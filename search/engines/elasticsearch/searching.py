@@ -45,20 +45,22 @@ Body = dict[str, Any]
 def by_text(call: DialectCall, texts: Sequence[str], search: Search) -> list[Ranking]:
     """Two rounds at most: the second collapses each long document that filled the first to one hit.  One more scores whole
     documents."""
-    filters, words, depth = CLAUSES.of_search(search), call.layout.words, max(search.depth, LEAST_CANDIDATES)
+    filters, words, depth = CLAUSES.for_search(search), call.layout.words, max(search.depth, LEAST_CANDIDATES)
     size = min(2 * depth, MOST_HITS)
     queries = {n: query for n, text in enumerate(texts) if (query := words.query(text)) is not None}
     queries = {n: restricted(query, filters.parts) for n, query in queries.items()}
     first = {n: _text_body(query, size) for n, query in queries.items()}
-    found, warnings = first_round(call, first, filters)
-    hits = {n: _text_hits(answer) for n, answer in found.items()}
-    whole = {n for n, of_question in hits.items() if len(of_question) < size}
-    short = [n for n, of_question in hits.items() if n not in whole and count_documents(of_question) < depth]
+    answers, warnings = first_round(call, first, filters)
+    hits = {n: _text_hits(answer) for n, answer in answers.items()}
+    whole = {n for n, question_hits in hits.items() if len(question_hits) < size}
+    short = [
+        n for n, question_hits in hits.items() if n not in whole and count_documents(question_hits) < depth
+    ]
     if short:
         collapsed = {n: _text_body(queries[n], depth) | {"collapse": {"field": "document_id"}} for n in short}
         for n, answer in msearch(call, collapsed).items():
             hits[n] = list({*hits[n], *_text_hits(answer)})
-    candidates = _with_whole(call, texts, {n: cut(of_question, depth) for n, of_question in hits.items()})
+    candidates = _with_whole(call, texts, {n: cut(question_hits, depth) for n, question_hits in hits.items()})
     return [
         Ranking(
             cut(candidates.get(n, ()), search.depth),
@@ -74,16 +76,16 @@ def _with_whole(
 ) -> dict[int, list[Hit]]:
     """The hits of each question, scored with their whole documents."""
     bodies = {}
-    for n, of_question in hits.items():
-        ids = sorted({hit.document_id for hit in of_question})
+    for n, question_hits in hits.items():
+        ids = sorted({hit.document_id for hit in question_hits})
         if ids and (query := call.layout.words.query(texts[n], WHOLE)) is not None:
             among = {"bool": {"must": [query], "filter": [{"terms": {"document_id": ids}}]}}
             bodies[n] = _text_body(among, len(ids))
     whole: dict[int, dict[str, float]] = {
-        n: {found["fields"]["document_id"][0]: found["sort"][0] for found in found_in(answer)}
+        n: {hit["fields"]["document_id"][0]: hit["sort"][0] for hit in raw_hits(answer)}
         for n, answer in msearch(call, bodies).items()
     }
-    return {n: with_whole(of_question, whole.get(n, {})) for n, of_question in hits.items()}
+    return {n: with_whole(question_hits, whole.get(n, {})) for n, question_hits in hits.items()}
 
 
 def scores(
@@ -102,7 +104,7 @@ def scores(
 
 def by_vectors(call: DialectCall, vectors: Matrix, search: Search) -> list[Ranking]:
     """Asks for more passages (up to MOST_HITS) while a missing one could belong to the ranking."""
-    filters, depth = CLAUSES.of_search(search), search.depth
+    filters, depth = CLAUSES.for_search(search), search.depth
     size = min(2 * depth, MOST_HITS)
     bodies = {n: _vector_body(call, vector.tolist(), size, filters) for n, vector in enumerate(vectors)}
     answers, warnings = first_round(call, bodies, filters)
@@ -112,8 +114,8 @@ def by_vectors(call: DialectCall, vectors: Matrix, search: Search) -> list[Ranki
         for n, answer in answers.items():
             # The server's score is (1 + cosine) / 2.
             hits[n] = [
-                hit_of(found["fields"], round(2 * found["_score"] - 1, COSINE_DECIMALS))
-                for found in found_in(answer)
+                hit_of(hit["fields"], round(2 * hit["_score"] - 1, COSINE_DECIMALS))
+                for hit in raw_hits(answer)
             ]
             if size < MOST_HITS and len(hits[n]) >= size and not is_settled(hits[n], depth):
                 again[n] = _vector_body(call, vectors[n].tolist(), min(4 * size, MOST_HITS), filters)
@@ -154,7 +156,7 @@ def msearch(call: DialectCall, bodies: Mapping[int, Body]) -> dict[int, dict[str
     request = Request(
         "POST", "/_msearch", as_lines(lines), {"filter_path": ",".join(_ANSWERED)}, is_lines=True
     )
-    answers = call.connection.ask(request, call.deadline, checked)
+    answers = call.connection.send(request, call.deadline, checked)
     if len(answers) != len(bodies):
         raise InvalidAnswer(f"{call.server} left questions unanswered")
     return dict(zip(bodies, answers, strict=True))
@@ -198,18 +200,18 @@ def hits_only(fields: Sequence[str]) -> Body:
 
 
 def _text_hits(answer: Mapping[str, Any]) -> list[Hit]:
-    return [hit_of(found["fields"], round(found["sort"][0], TEXT_DECIMALS)) for found in found_in(answer)]
+    return [hit_of(hit["fields"], round(hit["sort"][0], TEXT_DECIMALS)) for hit in raw_hits(answer)]
 
 
-def found_in(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def raw_hits(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     # filter_path omits empty parts.
     hits: Sequence[Mapping[str, Any]] = answer.get("hits", {}).get("hits", ())
     return hits
 
 
 def hit_of(fields: Mapping[str, list[str]], score: float) -> Hit:
-    shown = {name: fields[name][0] for name in HIT_FIELDS if name in fields}
-    return Hit(score=score + 0.0, **shown)
+    values = {name: fields[name][0] for name in HIT_FIELDS if name in fields}
+    return Hit(score=score + 0.0, **values)
 
 
 def _check(call: DialectCall, answer: Mapping[str, Any]) -> None:

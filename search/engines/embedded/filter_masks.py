@@ -15,8 +15,8 @@ from search.engines.embedded.passage_rows import Growing, Rows
 from search.filters import CompiledFilters, compile_filters, unknown_field_warnings
 from search.protocol import Search
 
-_KEPT = 64
-_KEPT_BYTES = 64 * 2**20
+_MOST_CACHED = 64
+_MOST_CACHED_BYTES = 64 * 2**20
 """A filter of 200 fields takes 200 bytes a document."""
 _PORTION = 128
 """Documents that are judged at a time; after each portion every search can use the results."""
@@ -83,24 +83,25 @@ class Masks:
     def _judged(self, rows: Rows, filters: CompiledFilters, deadline: Deadline) -> _Verdicts:
         """The filters' results for all of these rows, or for more."""
         with self._lock:
-            kept = self._verdicts.setdefault(filters.key, _Verdicts(filters))
+            verdicts = self._verdicts.setdefault(filters.key, _Verdicts(filters))
             self._verdicts.move_to_end(filters.key)
             while len(self._verdicts) > 1 and (
-                len(self._verdicts) > _KEPT or sum(one.bytes for one in self._verdicts.values()) > _KEPT_BYTES
+                len(self._verdicts) > _MOST_CACHED
+                or sum(one.bytes for one in self._verdicts.values()) > _MOST_CACHED_BYTES
             ):
                 self._verdicts.popitem(last=False)
-        while (done := len(kept.matches)) < len(rows.versions_alive):
+        while (done := len(verdicts.matches)) < len(rows.versions_alive):
             judged = []
             for version in rows.versions[done : min(done + _PORTION, len(rows.versions_alive))]:
-                judged.append(kept.filters.judged(version.fields))
+                judged.append(verdicts.filters.judged(version.fields))
                 if deadline.remaining_s <= 0:
                     break
             with self._lock:
                 # Another search may have judged the same documents meanwhile.
-                if len(kept.matches) == done:
-                    kept.extend(judged)
+                if len(verdicts.matches) == done:
+                    verdicts.extend(judged)
             deadline.check()
-        return kept
+        return verdicts
 
 
 def _among(rows: Rows, search: Search) -> NDArray[np.bool_]:

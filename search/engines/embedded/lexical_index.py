@@ -43,10 +43,10 @@ def changed_file(files: Mapping[Path, State]) -> Path | None:
 
 def _state(path: Path) -> State | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 _WRITER_HEAP_BYTES = 64_000_000

@@ -43,7 +43,7 @@ class View:
         """The passages that the filters and exclusions of a search let through.  Raises StoreTimeout."""
         return self.masks.allowed(self.rows, search, deadline)
 
-    def shows(self, visible: VisibleIndex) -> bool:
+    def is_at(self, visible: VisibleIndex) -> bool:
         """Whether nothing visible to readers has changed since."""
         mine = self.visible
         return (
@@ -70,21 +70,21 @@ class NamespaceReader:
         self._indexes: tuple[LexicalIndex, LexicalIndex] | None = None
 
     def loaded(self, generation: int, *, text: bool, vectors: bool) -> View | None:
-        """The newest view, if it shows this generation and has what is asked for."""
+        """The newest view, if it is of this generation and has what the call needs."""
         view = self._view
         is_it = view is not None and view.visible.generation == generation and _has(view, text, vectors)
         return view if is_it else None
 
     def view(self, visible: VisibleIndex, *, text: bool = False, vectors: bool = False) -> View:
-        """A view at least as new as `visible` with what is asked for, and with everything loaded before."""
+        """A view at least as new as `visible` with what the call needs, and with everything loaded before."""
         view = self._view
-        if view is not None and view.shows(visible) and _has(view, text, vectors):
+        if view is not None and view.is_at(visible) and _has(view, text, vectors):
             return view
         with self._catching_up:
             view = self._view
             # Another thread may have caught up further than `visible` meanwhile.
             newest = self._documents.visible(self._namespace)
-            if view is not None and view.shows(newest) and _has(view, text, vectors):
+            if view is not None and view.is_at(newest) and _has(view, text, vectors):
                 return view
             for _ in range(_ATTEMPTS):
                 try:
@@ -112,7 +112,7 @@ class NamespaceReader:
         visible = self._documents.visible(self._namespace)
         if visible.committed == view.visible.sequence:
             return False
-        if not view.shows(visible):
+        if not view.is_at(visible):
             return True
         with self._documents.documents.reading() as rows:
             following = visible.sequence + 1
@@ -148,8 +148,8 @@ class NamespaceReader:
                 self._indexes = LexicalIndex(path), LexicalIndex(path / DOCUMENTS)
             passages, documents = self._indexes
             # In the opposite order of writing: if the passages are not ahead of the rows, the documents are not either.
-            of_documents = documents.reloaded()
-            searcher = TextSearcher(passages.reloaded(), of_documents)
+            document_searcher = documents.reloaded()
+            searcher = TextSearcher(passages.reloaded(), document_searcher)
         return View(visible, manifest, rows, self._masks, searcher, loaded)
 
 

@@ -130,7 +130,7 @@ class RowTable:
         self._versions: list[DocumentVersion] = []
         self._versions_of: dict[str, list[int]] = {}
         self._visible = 0
-        self.snapshot = self._taken()
+        self.snapshot = self._snapshot()
 
     def must_start_again(self, namespace_id: int, visible: int) -> bool:
         """Whether to reload: another namespace has the name, the rows are too far behind, or most rows are dead."""
@@ -161,13 +161,13 @@ class RowTable:
         self._alive = np.concatenate([self._alive, np.ones(len(rows), np.bool_)])
         if since:
             ended = [row[0] for row in connection.execute(_ENDED, span)]
-            places, known = self._taken().at(np.array(ended, np.int64))
+            places, known = self._snapshot().at(np.array(ended, np.int64))
             self._alive[places[known]] = False
         self._visible = visible
-        self.snapshot = self._taken()
+        self.snapshot = self._snapshot()
         return self.snapshot
 
-    def _taken(self) -> Rows:
+    def _snapshot(self) -> Rows:
         version_of = self._version_of.view
         versions_alive = np.zeros(len(self._versions), np.bool_)
         versions_alive[version_of[self._alive]] = True
@@ -193,14 +193,14 @@ Scored = tuple[NDArray[np.intp], NDArray[np.float64]]
 
 
 def cut(
-    rows: Rows, found: NDArray[np.intp], scores: NDArray[np.float64], depth: int, *, unseen_score: float
+    rows: Rows, places: NDArray[np.intp], scores: NDArray[np.float64], depth: int, *, unseen_score: float
 ) -> Scored | None:
     """The rows of the best `depth` documents among candidate rows with their scores, best first.
 
     `unseen_score` is the highest score that any other row can have, -inf if there is no other row.  Returns None if
     another row could belong to the ranking: ask again with more candidates.
     """
-    places, scores = _ordered(rows, found, scores)
+    places, scores = _ordered(rows, places, scores)
     seen: set[int] = set()
     for size, version in enumerate(rows.version_of[places].tolist(), start=1):
         seen.add(version)
@@ -211,10 +211,10 @@ def cut(
     return None if unseen_score > -np.inf else (places, scores)
 
 
-def _ordered(rows: Rows, found: NDArray[np.intp], scores: NDArray[np.float64]) -> Scored:
+def _ordered(rows: Rows, places: NDArray[np.intp], scores: NDArray[np.float64]) -> Scored:
     order = scores.argsort()[::-1]
     # `x + 0.0` is never minus zero.
-    places, scores = found[order], scores[order] + 0.0
+    places, scores = places[order], scores[order] + 0.0
     runs: list[list[int]] = []
     for first in np.flatnonzero(scores[1:] == scores[:-1]).tolist():
         if runs and runs[-1][1] == first + 1:

@@ -46,7 +46,7 @@ _LISTED_AT_ONCE = 10_000
 _ROWS = """
     SELECT rid, passage_id, document_id, ended FROM chorale_passage WHERE namespace_id = ? AND document_id IN ({0})
 """
-_OF_RIDS = """
+_ALL_PASSAGES = """
     SELECT p.rid, p.document_id, p.passage_id, d.revision FROM chorale_passage p JOIN chorale_document d
     ON d.namespace_id = p.namespace_id AND d.document_id = p.document_id AND d.sequence = p.sequence
     WHERE p.namespace_id = ?
@@ -125,8 +125,8 @@ class EmbeddedStore(FromDocuments):
             deadline.check()
             terms = question_terms(text, view.manifest.language)
             names = {rids[passage_id]: passage_id for passage_id in ids if passage_id in rids}
-            of_text = view.searcher.scores(view.rows, terms, list(names)) if terms and names else {}
-            scores.append({names[rid]: score for rid, score in of_text.items()})
+            text_scores = view.searcher.scores(view.rows, terms, list(names)) if terms and names else {}
+            scores.append({names[rid]: score for rid, score in text_scores.items()})
         return scores
 
     def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
@@ -187,13 +187,13 @@ class EmbeddedStore(FromDocuments):
         whole: list[tuple[int, str]] = []
         for document in documents:
             texts = indexed_texts(document, index.manifest)
-            of_document = [
+            document_passages = [
                 (rids[passage.passage_id], text)
                 for passage, text in zip(document.passages, texts.passages, strict=True)
                 if passage.passage_id in rids
             ]
-            passages += of_document
-            whole += [(min(rid for rid, _ in of_document), texts.document)] if of_document else []
+            passages += document_passages
+            whole += [(min(rid for rid, _ in document_passages), texts.document)] if document_passages else []
         path = self._path(index)
         write_index(path, delete=gone, add=passages)
         write_index(path / DOCUMENTS, delete=gone, add=whole)
@@ -205,9 +205,10 @@ class EmbeddedStore(FromDocuments):
     def entries(self, index: Index) -> Iterator[Entry]:
         """The passages that the lexical index has, and the documents that have none."""
         with self.documents.documents.reading() as rows:
-            held, again = tee(in_batches(rows.execute(_OF_RIDS, (index.namespace_id,)), _LISTED_AT_ONCE))
-            portions = ([rid for rid, *_ in portion] for portion in held)
-            for indexed, portion in zip(indexed_among(self._path(index), portions), again, strict=True):
+            portions = in_batches(rows.execute(_ALL_PASSAGES, (index.namespace_id,)), _LISTED_AT_ONCE)
+            for_rids, portions = tee(portions)
+            rids = ([rid for rid, *_ in portion] for portion in for_rids)
+            for indexed, portion in zip(indexed_among(self._path(index), rids), portions, strict=True):
                 yield from (Entry(*entry) for rid, *entry in portion if rid in indexed)
             for document_id, revision in rows.execute(_BARE, (index.namespace_id,)):
                 yield Entry(document_id, None, revision)

@@ -21,9 +21,9 @@ from search.ranking_end import LEAST_CANDIDATES, TEXT_DECIMALS, WHOLE_WEIGHT
 
 _SET_BELOW = 1_024
 """Up to this many allowed passages are named in the query.  With more, hits are fetched and then filtered."""
-_KEPT = 64
+_MOST_CACHED = 64
 """The candidates of so many questions without filters are kept: in a process with several branches, `hyde` begins with the search of `bm25`."""
-_Found = tuple[NDArray[np.intp], NDArray[np.float64], int | None]
+_Candidates = tuple[NDArray[np.intp], NDArray[np.float64], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class TextSearcher:
 
     passages: LexicalSearcher
     documents: LexicalSearcher
-    kept: dict[tuple[object, int], _Found] = field(default_factory=dict)
+    cache: dict[tuple[object, int], _Candidates] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raises BadIndex if a file was written to.  A search calls it once for all questions, because it takes about a hundred calls of the system."""
@@ -50,17 +50,17 @@ class TextSearcher:
     ) -> tuple[tuple[Hit, ...], int | None]:
         """The hits, and the number of all matching documents if it became known.  `rows` is always the same snapshot."""
         key = tuple(terms.items()), max(depth, LEAST_CANDIDATES)
-        found = self.kept.get(key) if allowed is None else None
-        if found is None:
+        candidates = self.cache.get(key) if allowed is None else None
+        if candidates is None:
             query = any_term(terms)
             (places, scores), total = self._candidates(rows, query, allowed, key[1], deadline)
             deadline.check()
-            found = places, self._with_whole(rows, query, places, scores), total
+            candidates = places, self._with_whole(rows, query, places, scores), total
             if allowed is None:
-                if len(self.kept) >= _KEPT:
-                    self.kept.clear()
-                self.kept[key] = found
-        places, scores, total = found
+                if len(self.cache) >= _MOST_CACHED:
+                    self.cache.clear()
+                self.cache[key] = candidates
+        places, scores, total = candidates
         ranked = cut(rows, places, scores, depth, unseen_score=-np.inf)
         assert ranked is not None  # with everything seen, `cut` never returns None
         return rows.hits(*ranked), total
@@ -108,8 +108,8 @@ class TextSearcher:
     ) -> NDArray[np.float64]:
         if len(rows.first_rids) == len(rows.version_of):
             return scores  # each document is one passage, so both indexes give it the same score
-        firsts, of_place = np.unique(rows.first_rids[rows.version_of[places]], return_inverse=True)
-        found, of_documents = self.documents.best(among(query, firsts), len(firsts) + 1)
+        firsts, inverse = np.unique(rows.first_rids[rows.version_of[places]], return_inverse=True)
+        matching, document_scores = self.documents.best(among(query, firsts), len(firsts) + 1)
         whole = np.zeros(len(firsts))
-        whole[np.searchsorted(firsts, found)] = of_documents
-        return np.round(scores + WHOLE_WEIGHT * (whole[of_place] - scores), TEXT_DECIMALS)
+        whole[np.searchsorted(firsts, matching)] = document_scores
+        return np.round(scores + WHOLE_WEIGHT * (whole[inverse] - scores), TEXT_DECIMALS)

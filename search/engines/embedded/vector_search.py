@@ -22,7 +22,7 @@ from search.ranking_end import COSINE_DECIMALS
 _QUESTIONS_AT_ONCE = 16
 """One product for several questions reads the vectors once, and holds this many scores for every passage."""
 _GROUPS_EACH = 16
-"""The scores are in so many groups for each passage that is taken: few groups have two of the best scores."""
+"""The scores are in so many groups for each of the best passages: few groups have two of the best scores."""
 _LAST_DECIMAL = 10.0**-COSINE_DECIMALS
 _NO_ROWS = np.zeros(0, np.intp)
 
@@ -47,11 +47,11 @@ def search_matrix(
         together = questions[first : first + _QUESTIONS_AT_ONCE]
         coded = Questions(together)
         products = [part.segment.products(coded, part.places) for part in parts]
-        scores = np.concatenate([of_part for of_part, _ in products], axis=1)
+        scores = np.concatenate([part_scores for part_scores, _ in products], axis=1)
         errors = np.max([errors for _, errors in products], axis=0)
-        for question, of_question, error in zip(together, scores, errors.tolist(), strict=True):
+        for question, question_scores, error in zip(together, scores, errors.tolist(), strict=True):
             deadline.check()
-            rankings.append(searched.ranking(question, of_question, error, depth))
+            rankings.append(searched.ranking(question, question_scores, error, depth))
     return rankings
 
 
@@ -64,29 +64,29 @@ class _Searched:
 
     def ranking(self, question: Vector, scores: Vector, error: float, depth: int) -> tuple[Hit, ...]:
         """`scores` are products, each wrong by at most `error`."""
-        taken = self.rows.likely(depth)
-        while taken < len(scores):
-            beginning = _beginning(scores, taken)
+        count = self.rows.likely(depth)
+        while count < len(scores):
+            beginning = _beginning(scores, count)
             best = self._exact(scores >= beginning, question)
             # What can score as high as the end of a ranking of these passages alone belongs to the candidates.
             least = self._end(*best, depth) - 2 * _LAST_DECIMAL
             more = self._exact((scores < beginning) & (scores >= least - error), question)
-            found, exact = (np.concatenate(both) for both in zip(best, more, strict=True))
+            places, exact = (np.concatenate(both) for both in zip(best, more, strict=True))
             chosen = exact > least
-            ranked = cut(self.rows, found[chosen], exact[chosen], depth, unseen_score=least)
+            ranked = cut(self.rows, places[chosen], exact[chosen], depth, unseen_score=least)
             if ranked is not None:
                 return self.rows.hits(*ranked)
-            taken *= 4
+            count *= 4
         ranked = cut(
             self.rows, *self._exact(np.ones(len(scores), np.bool_), question), depth, unseen_score=-np.inf
         )
         assert ranked is not None  # with everything seen, `cut` never returns None
         return self.rows.hits(*ranked)
 
-    def _end(self, found: NDArray[np.intp], scores: NDArray[np.float64], depth: int) -> float:
+    def _end(self, places: NDArray[np.intp], scores: NDArray[np.float64], depth: int) -> float:
         """The best score of the `depth`-th document, or of the last one if there are fewer."""
         order = scores.argsort()[::-1]
-        firsts = np.unique(self.rows.version_of[found[order]], return_index=True)[1]
+        firsts = np.unique(self.rows.version_of[places[order]], return_index=True)[1]
         return float(scores[order[np.sort(firsts)[:depth][-1]]])
 
     def _exact(self, is_chosen: NDArray[np.bool_], question: Vector) -> Scored:
@@ -98,16 +98,16 @@ class _Searched:
             self.parts, self.firsts.tolist(), borders, [*borders[1:], len(chosen)], strict=True
         ):
             if begin < end:
-                of_part = chosen[begin:end] - first
-                rows.append(part.rows[of_part])
-                vectors.append(part.segment.vectors[part.places[of_part]])
+                indices = chosen[begin:end] - first
+                rows.append(part.rows[indices])
+                vectors.append(part.segment.vectors[part.places[indices]])
         scores = (np.concatenate(vectors) * question).astype(np.float64).sum(axis=1)
         return np.concatenate(rows), scores.round(COSINE_DECIMALS)
 
 
-def _beginning(scores: Vector, taken: int) -> float:
-    """A score that `taken` of the scores reach, and few more: the `taken`-th of the best scores of groups, whose members are far from each other."""
-    each = max(1, len(scores) // (_GROUPS_EACH * taken))
+def _beginning(scores: Vector, count: int) -> float:
+    """A score that `count` of the scores reach, and few more: the `count`-th of the best scores of groups, whose members are far from each other."""
+    each = max(1, len(scores) // (_GROUPS_EACH * count))
     groups = len(scores) // each
     best = scores[: each * groups].reshape(each, groups).max(axis=0)
-    return float(np.partition(best, groups - taken)[groups - taken])
+    return float(np.partition(best, groups - count)[groups - count])

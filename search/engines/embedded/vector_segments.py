@@ -149,9 +149,9 @@ class SegmentFiles:
         """The segment, if its file is there, whole, and continues after the rid `after`."""
         # A file that is cut, or of another version or dimension, is as good as none.
         with suppress(OSError, ValueError):
-            held: Any = np.lib.format.open_memmap(self._path(number), mode="r")
-            if held.dtype == self._layout and held["after"] == after:
-                parts = {name: np.asarray(held[name]) for name in self._layout.names or ()}
+            record: Any = np.lib.format.open_memmap(self._path(number), mode="r")
+            if record.dtype == self._layout and record["after"] == after:
+                parts = {name: np.asarray(record[name]) for name in self._layout.names or ()}
                 codes = Codes(
                     parts["codes"],
                     parts["sums"],
@@ -173,16 +173,16 @@ class SegmentFiles:
 
     def write(self, number: int, after: int, rids: NDArray[np.int64], vectors: Matrix) -> None:
         """Raises OSError.  A process that is killed meanwhile, or a power cut, leaves no file of that name."""
-        held = np.zeros((), self._layout)
+        record = np.zeros((), self._layout)
         codes, steps = _coded(vectors, _LEVELS)
-        held["after"], held["rids"], held["vectors"] = after, rids, vectors
-        held["codes"], held["sums"], held["steps"] = codes.T, codes.sum(axis=1), steps[:, 0]
-        held["error"] = _lengths(vectors - codes * steps).max()
-        held["length"] = _lengths(codes * steps).max()
+        record["after"], record["rids"], record["vectors"] = after, rids, vectors
+        record["codes"], record["sums"], record["steps"] = codes.T, codes.sum(axis=1), steps[:, 0]
+        record["error"] = _lengths(vectors - codes * steps).max()
+        record["length"] = _lengths(codes * steps).max()
         draft = self._path(number).with_suffix(".draft")
         try:
             with draft.open("wb") as file:
-                np.save(file, held)
+                np.save(file, record)
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(self._path(number))

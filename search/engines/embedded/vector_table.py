@@ -64,8 +64,8 @@ class VectorTable:
         for part in parts:
             is_lacking[part.rows] = False
         lacking = rows.rids[is_lacking]
-        kept = np.isin(self._own.rids, lacking)
-        rids, vectors = self._own.rids[kept], self._own.vectors[kept]
+        is_needed = np.isin(self._own.rids, lacking)
+        rids, vectors = self._own.rids[is_needed], self._own.vectors[is_needed]
         fresh = lacking[lacking > self._loaded]
         if len(fresh):
             read = self._read(connection, rows, int(fresh[0]) - 1, len(rows.rids), among=fresh)
@@ -124,5 +124,5 @@ class VectorTable:
 
 
 def _part_of(segment: Segment, rows: Rows) -> Part:
-    found, is_alive = rows.at(segment.rids)
-    return Part(segment, np.flatnonzero(is_alive), found[is_alive])
+    places, is_alive = rows.at(segment.rids)
+    return Part(segment, np.flatnonzero(is_alive), places[is_alive])

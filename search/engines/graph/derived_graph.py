@@ -134,7 +134,7 @@ _SHARE = 0.25
 class DerivedGraph(CypherAlone):
     """Implements `search.protocol.Searches` and `RunsCypher`; thread-safe.
 
-    A hit is a document of the other store as it is now: its filters, its first passage and its text are asked there.
+    A hit is a document of the other store as it is now: that store compares its filters and has its first passage and its text.
     """
 
     def __init__(
@@ -179,9 +179,9 @@ class DerivedGraph(CypherAlone):
             for parameters in values
         ]
         hits, warnings = self._hits(
-            namespace, [id_ for of_question in scores for id_ in of_question], search, deadline
+            namespace, [id_ for question_scores in scores for id_ in question_scores], search, deadline
         )
-        return [self._ranking(of_question, hits, search, warnings) for of_question in scores]
+        return [self._ranking(question_scores, hits, search, warnings) for question_scores in scores]
 
     def vectors(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
@@ -297,5 +297,5 @@ class DerivedGraph(CypherAlone):
     def _ranking(
         scores: Mapping[str, float], hits: Mapping[str, Hit], search: Search, warnings: tuple[str, ...]
     ) -> Ranking:
-        kept = [hits[id_]._replace(score=score) for id_, score in scores.items() if id_ in hits]
-        return Ranking(tuple(kept[: search.depth]), None, warnings)
+        ranked = [hits[id_]._replace(score=score) for id_, score in scores.items() if id_ in hits]
+        return Ranking(tuple(ranked[: search.depth]), None, warnings)

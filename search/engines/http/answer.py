@@ -83,8 +83,8 @@ class AnswerReader:
         place = endpoint.hits or "$"
         hits, total = at(answer, place), at(answer, endpoint.total)
         if not isinstance(hits, list):
-            found = "nothing" if hits is None else "another value"
-            raise InvalidAnswer(f"{endpoint.address} has no list of hits at {place!r}, but {found}")
+            instead = "nothing" if hits is None else "another value"
+            raise InvalidAnswer(f"{endpoint.address} has no list of hits at {place!r}, but {instead}")
         read = self.read_hits(hits, search, requested_hits, unsent)
         is_known = type(total) is int and len(read.documents) <= total <= _WHOLE and not search.filters
         return read._replace(total=total) if is_known else read
@@ -96,7 +96,7 @@ class AnswerReader:
         requested_hits: float = math.inf,
         unsent: Collection[str] = (),
     ) -> Answer:
-        """Raises InvalidAnswer.  A hit without a usable id is left out and counted in the warnings.  Filters look at the fields of each
+        """Raises InvalidAnswer.  A hit without a usable id is left out and counted in the warnings.  Filters compare the fields of each
         hit."""
         endpoint, used = self._endpoint, hits[: self._endpoint.max_hits]
         read = [one for row in used if (one := self._document(row)) is not None]
@@ -108,11 +108,11 @@ class AnswerReader:
         documents: dict[str, Document] = {}
         for one in read:
             documents.setdefault(one.hit.document_id, one)
-        kept, filter_warnings = self._matching(documents.values(), search, unsent)
+        matching, filter_warnings = self._matching(documents.values(), search, unsent)
         unusable = sum(not one.is_whole for one in documents.values())
         # A caller learns neither what the key forces nor how many documents that hides.
         own_unsent = sorted(set(unsent) - set(search.forced_fields)) if endpoint.takes_filters else []
-        is_short = len(kept) < min(len(documents), search.depth) and len(hits) >= requested_hits
+        is_short = len(matching) < min(len(documents), search.depth) and len(hits) >= requested_hits
         source, depth = (f"{word}: {self._name}" for word in (Warned.SOURCE, Warned.DEPTH))
         said = (
             (nameless, f"{source}: {nameless} of {len(used)} hits have no id"),
@@ -125,12 +125,12 @@ class AnswerReader:
             ),
             (
                 is_short and not search.forced_fields,
-                f"{depth}: {len(kept)} documents instead of {search.depth}: filters and exclusions were compared here, among the "
+                f"{depth}: {len(matching)} documents instead of {search.depth}: filters and exclusions were compared here, among the "
                 f"first {requested_hits} hits",
             ),
         )
         warnings = (*(warning for is_so, warning in said if is_so), *filter_warnings)
-        return Answer(kept[: search.depth], warnings)
+        return Answer(matching[: search.depth], warnings)
 
     def explained(self, raw: bytes) -> str:
         """The text of an error's body at the declared path; empty if there is none."""
@@ -143,16 +143,18 @@ class AnswerReader:
     def with_texts(self, answer: Answer, stored: Mapping[str | int, tuple[Any, Any]]) -> Answer:
         """The answer with other titles and texts, by `Document.id`.  A document keeps its title if the other one is None; one without
         a text is left out."""
-        kept, chars = list[Document](), self._endpoint.text_chars
+        documents, chars = list[Document](), self._endpoint.text_chars
         for one in answer.documents:
             title, text = stored.get(one.id, (None, None))
             if text is not None:
                 title = one.text.title if title is None else self._plain(title, _TITLE_CHARS)
-                kept.append(one._replace(text=replace(one.text, title=title, text=self._plain(text, chars))))
-        left_out, of = len(answer.documents) - len(kept), len(answer.documents)
-        what = f"{left_out} of {of} hits have no text in the collection, and are left out"
-        said = [f"{Warned.DOCUMENT_MISSING}: {self._name}: {what}"] if left_out else []
-        return Answer(kept, (*answer.warnings, *said), answer.total)
+                documents.append(
+                    one._replace(text=replace(one.text, title=title, text=self._plain(text, chars)))
+                )
+        omitted, of = len(answer.documents) - len(documents), len(answer.documents)
+        what = f"{omitted} of {of} hits have no text in the collection, and are left out"
+        said = [f"{Warned.DOCUMENT_MISSING}: {self._name}: {what}"] if omitted else []
+        return Answer(documents, (*answer.warnings, *said), answer.total)
 
     def _document(self, row: Any) -> Document | None:
         """Returns None for a hit without a usable id."""
@@ -163,16 +165,16 @@ class AnswerReader:
         document_id = f"{self._prefix}{id_}"
         # Unique to this source, because its text is not the text of an indexed passage.
         passage_id = f"{document_id}#{self._name}"
-        given = {name: value for name, path in self._fields.items() if (value := at(row, path)) is not None}
-        metadata = {name: value for name, value in given.items() if _is_usable(name, value)}
+        values = {name: value for name, path in self._fields.items() if (value := at(row, path)) is not None}
+        metadata = {name: value for name, value in values.items() if _is_usable(name, value)}
         fields = filter_fields(document_id, self._name, metadata)
         value = at(row, endpoint.score)
         score = float(value) if is_number(value) and abs(value) <= sys.float_info.max else 0.0
         title = self._plain(at(row, endpoint.title), _TITLE_CHARS)
         text = self._plain(at(row, endpoint.text), endpoint.text_chars)
         hit = Hit(passage_id, document_id, score, fields.get("source_type"), fields.get("published_at"))
-        shown = PassageText(passage_id, document_id, title, text=text, metadata=metadata)
-        return Document(id_, hit, shown, fields, len(metadata) == len(given))
+        passage_text = PassageText(passage_id, document_id, title, text=text, metadata=metadata)
+        return Document(id_, hit, passage_text, fields, len(metadata) == len(values))
 
     def _matching(
         self, documents: Collection[Document], search: Search, unsent: Collection[str]
@@ -183,8 +185,8 @@ class AnswerReader:
         known = (not seen or any(elements(each, field) for each in seen) for field in compiled.fields)
         unknown = unknown_field_warnings(compiled.fields, known)
         wanted = [one for one in documents if one.hit.document_id not in search.exclude_ids]
-        kept = [one for one in wanted if not unknown and compiled.matches(one.fields)]
-        return kept, compiled.warnings + unknown
+        matching = [one for one in wanted if not unknown and compiled.matches(one.fields)]
+        return matching, compiled.warnings + unknown
 
     def _own_filters(self, search: Search, unsent: Collection[str]) -> dict[str, Any]:
         """The filters that hits are compared with here: of those that were sent, only where the hits have the field, or a key

@@ -127,15 +127,15 @@ _DATES = {"format": "strict_date_optional_time"}
 
 def _elasticsearch_same(field: str, values: Sequence[Any]) -> Clause:
     # Only the first of several values with the same meaning is sent: a field of true and false refuses the text "True".
-    given, known = list[Any](), set[str]()
+    distinct, known = list[Any](), set[str]()
     for value in values:
-        given += [] if repr(value) in known else [value]
+        distinct += [] if repr(value) in known else [value]
         known.update(map(repr, meanings(value)))
-    plain = [value for value in given if date_span(value) is None]
+    plain = [value for value in distinct if date_span(value) is None]
     clauses: list[Clause] = [{"terms": {field: plain}}] if plain else []
     # Unlike `terms`, a lenient `match` finds the text of a keyword and is no error where the mapping expects another form of dates.
     lenient = {"operator": "and", "lenient": True}
-    clauses += [{"match": {field: {"query": value, **lenient}}} for value in given if date_span(value)]
+    clauses += [{"match": {field: {"query": value, **lenient}}} for value in distinct if date_span(value)]
     clauses += [{"range": {field: {**dates, **_DATES}}} for dates in _dates(values)]
     return clauses[0] if len(clauses) == 1 else {"bool": {"should": clauses, "minimum_should_match": 1}}
 

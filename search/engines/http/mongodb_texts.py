@@ -49,7 +49,7 @@ class MongodbCollection:
         fields = [field for field in (declared.id, declared.title, declared.text) if field is not None]
         forms = {id_: _forms(id_) for id_ in ids}
         wanted = {declared.id: {"$in": [*dict.fromkeys(chain(*forms.values()))]}}
-        found: dict[Any, tuple[Any, Any]] = {}
+        texts: dict[Any, tuple[Any, Any]] = {}
         read_bytes = 0
         try:
             with pymongo.timeout(timeout_s):
@@ -65,10 +65,10 @@ class MongodbCollection:
                     for document in bson.decode_all(batch):
                         id_ = at(document, declared.id)
                         if isinstance(id_, str | int | float | ObjectId):
-                            found[id_] = at(document, declared.title), at(document, declared.text)
+                            texts[id_] = at(document, declared.title), at(document, declared.text)
         except (PyMongoError, BSONError) as error:
             raise self._failure(error, timeout_s) from None
-        return {id_: found[form] for id_ in forms for form in reversed(forms[id_]) if form in found}
+        return {id_: texts[form] for id_ in forms for form in reversed(forms[id_]) if form in texts}
 
     def close(self) -> None:
         self._client.close()

@@ -134,8 +134,8 @@ class HttpSource(TextsWithHits):
         said = self._reader.explained(body) if kind is errors.BadIndex and body else ""
         if self._key:
             said = said.replace(self._key, "…")
-        shown = f" ({said[:300]})" if said else ""
-        return kind(f"{self._endpoint.address} answers {status}: {advice}{shown}")
+        detail = f" ({said[:300]})" if said else ""
+        return kind(f"{self._endpoint.address} answers {status}: {advice}{detail}")
 
 
 def _request(endpoint: HttpEndpoint, values: Mapping[str, Any], *, key: str | None) -> httpx2.Request:
@@ -151,7 +151,7 @@ def _request(endpoint: HttpEndpoint, values: Mapping[str, Any], *, key: str | No
         body = to_json(_filled(endpoint.body, values))
         headers["Content-Type"] = "application/json"
     # A client resolves dots in a path.
-    url = PLACE.sub(lambda found: quote(str(values[found[1]]), safe="").replace(".", "%2E"), endpoint.url)
+    url = PLACE.sub(lambda match: quote(str(values[match[1]]), safe="").replace(".", "%2E"), endpoint.url)
     if endpoint.params:
         params = urlencode({name: _text(value, values) for name, value in endpoint.params.items()})
         url += f"{'&' if '?' in url else '?'}{params}"
@@ -178,7 +178,7 @@ def _filled(template: Any, values: Mapping[str, Any]) -> Any:
 def _text(template: Any, values: Mapping[str, Any]) -> str:
     """A value that is no text is inserted as JSON."""
 
-    def shown(value: Any) -> str:
+    def as_text(value: Any) -> str:
         return value if isinstance(value, str) else to_json(value).decode()
 
-    return PLACE.sub(lambda found: shown(values[found[1]]), shown(template))
+    return PLACE.sub(lambda match: as_text(values[match[1]]), as_text(template))

@@ -87,8 +87,8 @@ class Neo4jStore(CypherAlone, TextsWithHits):
         if endpoint.namespaces is not None and namespace not in endpoint.namespaces:
             return [Ranking() for _ in values]
         deadline = Deadline(min(search.timeout_s, endpoint.timeout_s), endpoint.url)
-        given = [with_limits(parameters, namespace, search) for parameters in values]
-        answers = on_loop(self._run(statement, given, deadline), deadline)
+        parameter_sets = [with_limits(parameters, namespace, search) for parameters in values]
+        answers = on_loop(self._run(statement, parameter_sets, deadline), deadline)
         return [
             self._read_rows(ranked(rows, columns, score), columns, search, score) for rows, columns in answers
         ]

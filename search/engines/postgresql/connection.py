@@ -60,8 +60,8 @@ class Connection(ServerConnection):
             raise NotConfigured(
                 f"the variable {endpoint.url_env} is no address of PostgreSQL: postgresql://USER:PASSWORD@HOST/DATABASE"
             ) from None
-        shown = address.set(query={})  # options may have a password too
-        self.server = f"PostgreSQL at {shown.render_as_string(hide_password=True)}"
+        without_options = address.set(query={})  # options may have a password too
+        self.server = f"PostgreSQL at {without_options.render_as_string(hide_password=True)}"
         driven = address.set(drivername="postgresql+psycopg")
         self._engine = create_engine(driven, connect_args=_CONNECT, pool_size=endpoint.connections)
         super().__init__(endpoint, "postgresql")
@@ -86,13 +86,13 @@ class Connection(ServerConnection):
         self._engine.dispose()
 
     def _within(self, work: Callable[[Session], _T], deadline: Deadline, begin: str) -> _T:
-        held: list[Session] = []
+        sessions: list[Session] = []
 
         def attempt() -> _T:
             pool = self._engine.pool
             try:
                 with closing(pool.connect()) as pooled:  # which rolls back what is not committed
-                    held.append(session := cast("Session", pooled.driver_connection))
+                    sessions.append(session := cast("Session", pooled.driver_connection))
                     try:
                         # The server has .95 of the time, so that its own refusal arrives in time and the connection is kept.
                         session.execute(_BEGIN.format(begin, max(1, int(deadline.check() * 950))).encode())
@@ -101,7 +101,7 @@ class Connection(ServerConnection):
                         return result
                     finally:
                         with self._cutting:
-                            held.clear()
+                            sessions.clear()
                         if session.closed:
                             self._engine.dispose()  # a server that was started again has closed the others too
                         if pool is not self._engine.pool:
@@ -115,7 +115,7 @@ class Connection(ServerConnection):
         def cut() -> None:
             """Wakes the thread that waits for a silent server; otherwise such threads would pile up."""
             with self._cutting, suppress(OSError, psycopg.Error):
-                for session in held:
+                for session in sessions:
                     with socket.fromfd(session.fileno(), socket.AF_INET, socket.SOCK_STREAM) as connected:
                         connected.shutdown(socket.SHUT_RDWR)
 

@@ -19,7 +19,7 @@ K1, B = 1.2, 0.75
 """BM25's constants, the same as in the embedded store."""
 _MOST_CANDIDATES = 1_000
 """Of pgvector's graph."""
-_SHOWN = ", ".join([*HIT_FIELDS[:2], "{score}", *HIT_FIELDS[2:]])
+_HIT_COLUMNS = ", ".join([*HIT_FIELDS[:2], "{score}", *HIT_FIELDS[2:]])
 
 RARE_SHARE = 0.3
 """The rarest words of a question, up to this share of its postings, are read first."""
@@ -66,13 +66,13 @@ _TEXT = f"""
             ) AS counted
         ) AS whole FROM (SELECT DISTINCT did FROM best) AS found JOIN {{documents}} USING (did)
     )
-    SELECT {_SHOWN.format(score="score")}, coalesce(whole, 0)
+    SELECT {_HIT_COLUMNS.format(score="score")}, coalesce(whole, 0)
     FROM best JOIN {{documents}} USING (did) LEFT JOIN whole USING (did)
 """
 _ALLOWED = "allowed AS (SELECT rid FROM {passages} JOIN {documents} USING (did) WHERE {condition}),"
 _COSINE = f"round(-distance * 1e{COSINE_DECIMALS}) / 1e{COSINE_DECIMALS} + 0"
 _VECTORS = f"""
-    SELECT {_SHOWN.format(score=_COSINE)} FROM (
+    SELECT {_HIT_COLUMNS.format(score=_COSINE)} FROM (
         SELECT did, passage_id, embedding <#> {{vector}}::vector AS distance FROM {{passages}}
         WHERE embedding IS NOT NULL {{where}} ORDER BY (embedding <#> {{vector}}::vector) {{exactly}} LIMIT {{limit}}
     ) AS nearest JOIN {{documents}} USING (did)
@@ -86,7 +86,7 @@ _GRAPH_OPTIONS = "SET LOCAL hnsw.ef_search = {candidates}; SET LOCAL hnsw.iterat
 
 CONDITIONS = Conditions[sql.Composed](
     longest_part=1_000,
-    of_documents=lambda ids: sql.SQL("document_id = ANY({})").format([*map(storable, ids)]),
+    has_id=lambda ids: sql.SQL("document_id = ANY({})").format([*map(storable, ids)]),
     has_any=lambda terms: sql.SQL("facets && {}::text[]").format([*map(storable, terms)]),
     has_like=lambda first, part: sql.SQL(_HAS_LIKE).format(storable(first), len(first) + 1, storable(part)),
     every=lambda conditions: sql.SQL("({})").format(sql.SQL(" AND ").join(conditions)),
@@ -95,12 +95,12 @@ CONDITIONS = Conditions[sql.Composed](
 )
 
 
-def by_text(found: Tables, texts: Sequence[str], search: Search) -> list[Ranking]:
-    condition, warnings = _condition(found, search)
+def by_text(tables: Tables, texts: Sequence[str], search: Search) -> list[Ranking]:
+    condition, warnings = _condition(tables, search)
     depth = max(search.depth, LEAST_CANDIDATES)
 
     def ranking(text: str, limit: int = 2 * depth) -> Ranking:
-        hits, whole = _scored(found, text, condition, limit)
+        hits, whole = _scored(tables, text, condition, limit)
         is_all = len(hits) < limit
         if not is_all and len(whole) < depth:
             return ranking(text, 4 * limit)
@@ -111,53 +111,53 @@ def by_text(found: Tables, texts: Sequence[str], search: Search) -> list[Ranking
 
 
 def scores(
-    found: Tables, texts: Sequence[str], passage_ids: Sequence[Sequence[str]]
+    tables: Tables, texts: Sequence[str], passage_ids: Sequence[Sequence[str]]
 ) -> list[dict[str, float]]:
     """For each text the scores of its passages that have one of its words."""
     answers = []
     for text, ids in zip(texts, passage_ids, strict=True):
         among = sql.SQL("passage_id = ANY({})").format(list(ids))
-        hits = with_whole(*_scored(found, text, among, len(ids)))
+        hits = with_whole(*_scored(tables, text, among, len(ids)))
         answers.append({hit.passage_id: hit.score for hit in hits})
     return answers
 
 
-def by_vectors(found: Tables, vectors: Matrix, search: Search) -> list[Ranking]:
+def by_vectors(tables: Tables, vectors: Matrix, search: Search) -> list[Ranking]:
     """Exact in an index without a graph, and wherever the graph returns too few hits."""
-    condition, warnings = _condition(found, search)
-    where = sql.SQL("") if condition is None else found.sql(_WHERE, condition=condition)
+    condition, warnings = _condition(tables, search)
+    where = sql.SQL("") if condition is None else tables.sql(_WHERE, condition=condition)
 
-    def ranking(vector: str, limit: int = 2 * search.depth, is_exact: bool = not found.has_graph) -> Ranking:
+    def ranking(vector: str, limit: int = 2 * search.depth, is_exact: bool = not tables.has_graph) -> Ranking:
         if not is_exact:
-            found.execute(_GRAPH_OPTIONS, candidates=min(_MOST_CANDIDATES, max(found.candidates, limit)))
+            tables.execute(_GRAPH_OPTIONS, candidates=min(_MOST_CANDIDATES, max(tables.candidates, limit)))
         exactly = sql.SQL("+ 0" if is_exact else "")  # another expression than the graph's
-        rows = found.execute(_VECTORS, vector=vector, where=where, exactly=exactly, limit=limit)
+        rows = tables.execute(_VECTORS, vector=vector, where=where, exactly=exactly, limit=limit)
         hits = [Hit(*row) for row in rows]
         is_short = len(hits) < limit
         if (is_short and is_exact) or is_settled(hits, search.depth):
-            return Ranking(cut(hits, search.depth), None, known_words=found.manifest.known_words)
+            return Ranking(cut(hits, search.depth), None, known_words=tables.manifest.known_words)
         return ranking(vector, 4 * limit, is_exact or is_short)
 
     return [Ranking((), None, warnings) if warnings else ranking(str(row)) for row in vectors.tolist()]
 
 
-def _condition(found: Tables, search: Search) -> tuple[sql.Composed | None, tuple[str, ...]]:
+def _condition(tables: Tables, search: Search) -> tuple[sql.Composed | None, tuple[str, ...]]:
     """The condition on each hit, and warnings: with any of these there are no hits."""
-    conditions, exists = CONDITIONS.of_search(search), "EXISTS (SELECT FROM {documents} WHERE {has})"
-    columns = [found.sql(exists, has=CONDITIONS.has_field(field)) for field in conditions.fields]
-    [known] = found.execute("SELECT {columns}", columns=sql.SQL(", ").join(columns)) if columns else [()]
+    conditions, exists = CONDITIONS.for_search(search), "EXISTS (SELECT FROM {documents} WHERE {has})"
+    columns = [tables.sql(exists, has=CONDITIONS.has_field(field)) for field in conditions.fields]
+    [known] = tables.execute("SELECT {columns}", columns=sql.SQL(", ").join(columns)) if columns else [()]
     condition = CONDITIONS.every([*conditions.parts]) if conditions.parts else None
     return condition, conditions.warnings(known)
 
 
 def _scored(
-    found: Tables, text: str, condition: sql.Composed | None, limit: int
+    tables: Tables, text: str, condition: sql.Composed | None, limit: int
 ) -> tuple[list[Hit], dict[str, float]]:
     """The best passages, with all that are as good as the last one, and the scores of their documents."""
-    terms = question_terms(text, found.manifest.language)
-    rows = found.execute(
+    terms = question_terms(text, tables.manifest.language)
+    rows = tables.execute(
         _TEXT,
-        allowed=sql.SQL("") if condition is None else found.sql(_ALLOWED, condition=condition),
+        allowed=sql.SQL("") if condition is None else tables.sql(_ALLOWED, condition=condition),
         allowing=sql.SQL("") if condition is None else sql.SQL("AND rid IN (SELECT rid FROM allowed)"),
         words=list(terms),
         times=[float(times) for times in terms.values()],

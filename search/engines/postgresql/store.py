@@ -95,9 +95,9 @@ class PostgresqlStore(ServerStore[Tables]):
         ids = [*(document.document_id for document in documents), *deleted]
 
         def work(session: Session) -> bool:
-            found = tables.find(session, index, locked=True)
-            is_large = _replace(found, ids, made) >= self._endpoint.exact_below
-            return is_large and 0 < found.dimension <= tables.MOST_DIMENSIONS and not found.has_graph
+            target = tables.find(session, index, locked=True)
+            is_large = _replace(target, ids, made) >= self._endpoint.exact_below
+            return is_large and 0 < target.dimension <= tables.MOST_DIMENSIONS and not target.has_graph
 
         if self._connection.write(work):
             self._connection.write(
@@ -108,8 +108,8 @@ class PostgresqlStore(ServerStore[Tables]):
     def entries(self, index: Index) -> Iterator[Entry]:
         after = -1
 
-        def work(found: Tables) -> list[Any]:
-            return found.execute(_ENTRIES, after=after).fetchall()
+        def work(target: Tables) -> list[Any]:
+            return target.execute(_ENTRIES, after=after).fetchall()
 
         while portion := self.use(index, work, self._connection.deadline(self._endpoint.write_timeout_s)):
             yield from (Entry(*entry) for _, *entry in portion)
@@ -120,13 +120,13 @@ class PostgresqlStore(ServerStore[Tables]):
         return self._connection.read(lambda session: work(tables.find(session, index, candidates)), deadline)
 
 
-def _replace(found: Tables, ids: Sequence[str], made: Sequence[tuple[Document, IndexedTexts]]) -> int:
+def _replace(target: Tables, ids: Sequence[str], made: Sequence[tuple[Document, IndexedTexts]]) -> int:
     """Delete the documents with these ids, and write those of `made`; returns the number of passages that there are now.  Each
     statement takes the rows of all documents at once."""
     counted = [[Counter(text.split()) for text in (texts.document, *texts.passages)] for _, texts in made]
-    words = {word for of_document in counted for counts in of_document for word in counts}
-    numbers = dict(found.execute(_NUMBERS, words=list(words)).fetchall())
-    documents, passages, free = list[tuple[Any, ...]](), list[tuple[Any, ...]](), count(found.last_id + 1)
+    words = {word for document_counts in counted for counts in document_counts for word in counts}
+    numbers = dict(target.execute(_NUMBERS, words=list(words)).fetchall())
+    documents, passages, free = list[tuple[Any, ...]](), list[tuple[Any, ...]](), count(target.last_id + 1)
     for (document, _), (whole, *texts) in zip(made, counted, strict=True):
         did, fields = next(free), served_fields(document)
         served = [fields.get(name) for name in HIT_FIELDS[2:]]
@@ -137,12 +137,12 @@ def _replace(found: Tables, ids: Sequence[str], made: Sequence[tuple[Document, I
         for passage, counts in zip(document.passages, texts, strict=True):
             row = (next(free), did, passage.passage_id, *_columns(counts, numbers))
             vector = None if passage.vector is None else str(passage.vector.tolist())
-            passages.append((*row, vector) if found.has_vectors else row)
+            passages.append((*row, vector) if target.has_vectors else row)
     for table, rows in (("documents", documents), ("passages", passages)):
-        with found.session.cursor().copy(found.sql(f"COPY {{{table}}} FROM STDIN")) as copy:
+        with target.session.cursor().copy(target.sql(f"COPY {{{table}}} FROM STDIN")) as copy:
             for row in rows:
                 copy.write_row(row)
-    [(number,)] = found.execute(_EXCHANGE, ids=ids, before=found.last_id, last_id=next(free) - 1)
+    [(number,)] = target.execute(_EXCHANGE, ids=ids, before=target.last_id, last_id=next(free) - 1)
     return int(number)
 
 

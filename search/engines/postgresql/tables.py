@@ -59,7 +59,7 @@ GRAPH = """
     CREATE INDEX IF NOT EXISTS {graph} ON {passages}
     USING hnsw (embedding vector_ip_ops) WITH (m = 16, ef_construction = 64)
 """
-_FOUND = """
+_INDEX_ROW = """
     SELECT id, dimension, last_id, to_regclass('chorale_engine_' || id || '_graph') IS NOT NULL
     FROM chorale_engine WHERE name = %s AND format = %s AND to_regclass('chorale_engine_' || id || '_passages') IS NOT NULL
 """
@@ -97,7 +97,7 @@ def storable(text: str) -> str:
 
 def find(session: Session, index: Index, candidates: int = 0, *, locked: bool = False) -> Tables:
     """Raises MissingIndex.  `locked`: until the transaction ends, no other one writes the index."""
-    statement = f"{_FOUND} FOR UPDATE" if locked else _FOUND
+    statement = f"{_INDEX_ROW} FOR UPDATE" if locked else _INDEX_ROW
     row = session.execute(statement.encode(), (index.name, FORMAT)).fetchone()
     if row is None:
         raise MissingIndex(f"PostgreSQL has no index {index.name}")
@@ -108,9 +108,11 @@ def create(session: Session, index: Index, dimension: int) -> None:
     """Raises ManifestMismatch if the index is there with other vectors, and NotConfigured if these need a usable pgvector."""
     session.execute(_CATALOGUE)
     with suppress(MissingIndex):
-        if (found := find(session, index).dimension) == dimension:
+        if (existing := find(session, index).dimension) == dimension:
             return
-        raise built_differently(index.namespace, [f"its vectors have {found} numbers, asked for {dimension}"])
+        raise built_differently(
+            index.namespace, [f"its vectors have {existing} numbers, asked for {dimension}"]
+        )
     drop(session, index)  # what is left of a lost index would refuse its name
     if dimension:
         _need_pgvector(session)

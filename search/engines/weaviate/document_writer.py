@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from models.documents import Document
 from models.errors import PartlyWritten, StageFailure, StoreUnavailable
 from search.engines.weaviate import schema
 from search.engines.weaviate.connection import Client, Connection, failure_of
-from search.engines.weaviate.schema import Object, Objects, document_uuid, objects
+from search.engines.weaviate.schema import Object, Objects, has_id, objects
 from search.protocol import Index
 
 _Answer = TypeVar("_Answer")
@@ -50,9 +50,9 @@ class DocumentWriter:
 
     def has(self, index: Index) -> bool:
         async def work(client: Client) -> bool:
-            held = schema.collection(client, self._endpoint)
-            is_there = await client.collections.exists(held.name)
-            return is_there and await held.tenants.exists(schema.tenant_of(index))
+            passages = schema.collection(client, self._endpoint)
+            is_there = await client.collections.exists(passages.name)
+            return is_there and await passages.tenants.exists(schema.tenant_of(index))
 
         return self._connection.run(work, self._endpoint.timeout_s)
 
@@ -67,7 +67,7 @@ class DocumentWriter:
         """Raises PartlyWritten naming each document that Weaviate refused or no message can hold."""
         failures = self._upsert(index, documents)
         for part in in_batches(sorted(set(deleted)), _DOCUMENTS_AT_ONCE):
-            self._delete(index, _of_documents(part))
+            self._delete(index, has_id(part))
         if failures:
             raise PartlyWritten(index.namespace, failures)
 
@@ -82,7 +82,7 @@ class DocumentWriter:
             self._send(index, made, failures)
             done = [document.document_id for document in part if document.document_id not in failures]
             if done:
-                self._delete(index, Filter.all_of([_of_documents(done), older]))
+                self._delete(index, Filter.all_of([has_id(done), older]))
         return failures
 
     def _send(self, index: Index, made: Sequence[Object], failures: dict[str, str]) -> None:
@@ -94,10 +94,10 @@ class DocumentWriter:
                 name = properties.get("passage_id", properties["document_id"])
                 failures.setdefault(properties["document_id"], f"Weaviate refused {name!r}: {why}")
 
-    async def _insert(self, message: Sequence[Object], held: Objects) -> dict[int, str]:
+    async def _insert(self, message: Sequence[Object], passages: Objects) -> dict[int, str]:
         """The reasons for refused objects, by their places."""
         try:
-            done = await held.data.insert_many(message)
+            done = await passages.data.insert_many(message)
         except WeaviateInsertManyAllFailedError as error:
             if "tenant" in str(error):
                 raise
@@ -113,7 +113,7 @@ class DocumentWriter:
     def _delete(self, index: Index, where: FilterReturn) -> None:
         done, limit_s = None, self._endpoint.write_timeout_s
         while done is None or done.matches >= schema.MOST_RESULTS:
-            done = self.on_passages(index, lambda held: held.data.delete_many(where=where), limit_s)
+            done = self.on_passages(index, lambda passages: passages.data.delete_many(where=where), limit_s)
             if done.failed or (done.matches and not done.successful):
                 raise StoreUnavailable(
                     f"Weaviate at {self._endpoint.url} deleted {done.successful:,} of {done.matches:,} passages"
@@ -128,10 +128,6 @@ class DocumentWriter:
             return await work(schema.collection(client, self._endpoint).with_tenant(schema.tenant_of(index)))
 
         return self._connection.run(on_client, timeout_s)
-
-
-def _of_documents(document_ids: Iterable[str]) -> FilterReturn:
-    return Filter.by_property("document").contains_any([document_uuid(name) for name in document_ids])
 
 
 def _characters(one: Object) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,9 @@ from weaviate.classes.config import (
     VectorDistances,
 )
 from weaviate.classes.data import DataObject
+from weaviate.classes.query import Filter
 from weaviate.collections import CollectionAsync
+from weaviate.collections.classes.filters import FilterReturn
 from weaviate.exceptions import UnexpectedStatusCodeError
 
 from models.declarations.engines import WeaviateEndpoint
@@ -65,30 +68,30 @@ def collection(client: Client, endpoint: WeaviateEndpoint) -> Objects:
 
 async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
     """Create the collection if it is missing, and update what may change; raises BadIndex if it does not fit."""
-    held = collection(client, endpoint)
-    if not await client.collections.exists(held.name) and await _created(client, endpoint):
+    passages = collection(client, endpoint)
+    if not await client.collections.exists(passages.name) and await _created(client, endpoint):
         return
-    config = await held.config.get()
+    config = await passages.config.get()
     missing = {declared.name for declared in _PASSAGE} - {existing.name for existing in config.properties}
     if missing or config.multi_tenancy_config is None or not config.multi_tenancy_config.enabled:
         raise BadIndex(
-            f"Weaviate's collection {held.name} is not one of Chorale's: declare another `collection`, or delete it"
+            f"Weaviate's collection {passages.name} is not one of Chorale's: declare another `collection`, or delete it"
         )
     (vectors,) = (config.vector_config or {}).values()
     index: Any = vectors.vector_index_config
     enabled = [name for name in _QUANTISERS if index.to_dict().get(name, {}).get("enabled")]
     quantiser = enabled[0] if enabled else "none"
-    of_server = {"quantiser": quantiser, "replicas": config.replication_config.factor - 1}
-    for name in (*_FIXED, *of_server):
-        has = of_server[name] if name in of_server else getattr(index, name)
+    existing_settings = {"quantiser": quantiser, "replicas": config.replication_config.factor - 1}
+    for name in (*_FIXED, *existing_settings):
+        has = existing_settings[name] if name in existing_settings else getattr(index, name)
         if has != (declared := getattr(endpoint, name)):
             raise BadIndex(
-                f"Weaviate's collection {held.name} was created with {name} {has}, but {declared} is declared: "
+                f"Weaviate's collection {passages.name} was created with {name} {has}, but {declared} is declared: "
                 f"declare {has}, or another `collection` and index again"
             )
     if any(getattr(index, name) != getattr(endpoint, name) for name in _CHANGEABLE):
         settings = Reconfigure.VectorIndex.hnsw(**{name: getattr(endpoint, name) for name in _CHANGEABLE})
-        await held.config.update(vector_config=Reconfigure.Vectors.update(vector_index_config=settings))
+        await passages.config.update(vector_config=Reconfigure.Vectors.update(vector_index_config=settings))
 
 
 async def _created(client: Client, endpoint: WeaviateEndpoint) -> bool:
@@ -130,6 +133,11 @@ Object = DataObject[dict[str, Any], None]
 
 def document_uuid(document_id: str) -> uuid.UUID:
     return uuid.uuid5(uuid.NAMESPACE_OID, f"document {document_id}")
+
+
+def has_id(document_ids: Iterable[str]) -> FilterReturn:
+    """The object belongs to one of these documents."""
+    return Filter.by_property("document").contains_any([*map(document_uuid, document_ids)])
 
 
 def objects(document: Document, manifest: Manifest, written_us: int) -> list[Object]:

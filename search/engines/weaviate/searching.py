@@ -15,7 +15,7 @@ from models.documents import Matrix
 from models.hits import Hit, Ranking
 from search.analysis import question_terms
 from search.checks import checked_questions
-from search.engines.weaviate.schema import MOST_RESULTS, Objects, document_uuid
+from search.engines.weaviate.schema import MOST_RESULTS, Objects, has_id
 from search.engines.weaviate.wand_pruning import Pruning
 from search.filter_terms import LONGEST_PART
 from search.protocol import Index, Search
@@ -37,7 +37,7 @@ _MORE = 16
 _FACETS = Filter.by_property("facets")
 CONDITIONS = Conditions[FilterReturn](
     longest_part=LONGEST_PART,
-    of_documents=lambda ids: Filter.by_property("document").contains_any([*map(document_uuid, ids)]),
+    has_id=has_id,
     has_any=lambda terms: _FACETS.contains_any(list(terms)),
     has_like=lambda beginning, part: _FACETS.like(f"{beginning}*{part}*"),
     every=Filter.all_of,
@@ -48,12 +48,14 @@ _FUSIONS = {"relative": HybridFusion.RELATIVE_SCORE, "ranked": HybridFusion.RANK
 
 
 async def by_text(
-    index: Index, held: Objects, search: Search, texts: Sequence[str], pruning: Pruning
+    index: Index, passages: Objects, search: Search, texts: Sequence[str], pruning: Pruning
 ) -> list[Ranking]:
     """Asks for passages, and then for their documents' scores."""
     queries = [_terms(text, index.manifest.language) for text in texts]
     requests = [
-        partial(held.query.bm25, query, query_properties=["terms"], return_metadata=_SCORE) if query else None
+        partial(passages.query.bm25, query, query_properties=["terms"], return_metadata=_SCORE)
+        if query
+        else None
         for query in queries
     ]
     wide = replace(search, depth=max(search.depth, LEAST_CANDIDATES))
@@ -61,34 +63,37 @@ async def by_text(
     async def scored(query: str, candidates: Ranking) -> Ranking:
         if not candidates.hits:
             return candidates
-        documents = {document_uuid(hit.document_id) for hit in candidates.hits}
-        answer = await held.query.bm25(
+        ids = {hit.document_id for hit in candidates.hits}
+        answer = await passages.query.bm25(
             query,
             query_properties=["whole"],
-            filters=Filter.by_property("document").contains_any(list(documents)),
-            limit=len(documents) + 1,
+            filters=has_id(ids),
+            limit=len(ids) + 1,
             return_metadata=_SCORE,
             return_properties=["document_id"],
         )
-        whole = {found.properties["document_id"]: found.metadata.score or 0.0 for found in answer.objects}
+        whole = {
+            document.properties["document_id"]: document.metadata.score or 0.0 for document in answer.objects
+        }
         return replace(candidates, hits=cut(with_whole(candidates.hits, whole), search.depth))
 
-    candidates = await _rankings(held, wide, requests, await pruning.least_hits(index))
+    candidates = await _rankings(passages, wide, requests, await pruning.least_hits(index))
     return list(await asyncio.gather(*map(scored, queries, candidates)))
 
 
-async def by_vector(index: Index, held: Objects, search: Search, vectors: Matrix) -> list[Ranking]:
+async def by_vector(index: Index, passages: Objects, search: Search, vectors: Matrix) -> list[Ranking]:
     questions = checked_questions(index.namespace, vectors, index.manifest, search.embedders)
     requests = [
-        partial(held.query.near_vector, vector, return_metadata=_DISTANCE) for vector in questions.tolist()
+        partial(passages.query.near_vector, vector, return_metadata=_DISTANCE)
+        for vector in questions.tolist()
     ]
     figure = index.manifest.known_words
-    return [replace(one, known_words=figure) for one in await _rankings(held, search, requests)]
+    return [replace(one, known_words=figure) for one in await _rankings(passages, search, requests)]
 
 
 async def by_both(
     index: Index,
-    held: Objects,
+    passages: Objects,
     search: Search,
     texts: Sequence[str],
     vectors: Matrix,
@@ -101,7 +106,7 @@ async def by_both(
     queries = [_terms(text, index.manifest.language) for text in texts]
     requests = [
         partial(
-            held.query.hybrid,
+            passages.query.hybrid,
             query or None,
             vector=vector,
             # Without a term there is nothing to fuse.
@@ -112,28 +117,28 @@ async def by_both(
         )
         for query, vector in zip(queries, questions.tolist(), strict=True)
     ]
-    return await _rankings(held, search, requests, await pruning.least_hits(index))
+    return await _rankings(passages, search, requests, await pruning.least_hits(index))
 
 
-_Ask = Callable[..., Awaitable[Any]]
+_Query = Callable[..., Awaitable[Any]]
 """A query of the client; receives `limit`, `filters` and `return_properties`."""
 
 
 async def _rankings(
-    held: Objects, search: Search, questions: Sequence[_Ask | None], least_hits: int = 0
+    passages: Objects, search: Search, questions: Sequence[_Query | None], least_hits: int = 0
 ) -> list[Ranking]:
     """A ranking for each question; an empty one for None."""
-    where, warnings = await matching(held, search)
+    where, warnings = await matching(passages, search)
     if warnings:
         return [Ranking((), 0, warnings) for _ in questions]
 
-    async def ranking(ask: _Ask | None) -> Ranking:
-        if ask is None:
+    async def ranking(query: _Query | None) -> Ranking:
+        if query is None:
             return Ranking((), 0)
 
         async def best(limit: int) -> list[Hit]:
-            answer = await ask(limit=limit, filters=where, return_properties=HIT_FIELDS)
-            return [_hit(found) for found in answer.objects]
+            answer = await query(limit=limit, filters=where, return_properties=HIT_FIELDS)
+            return [_hit(stored) for stored in answer.objects]
 
         return Ranking(*await _best(best, search.depth, least_hits))
 
@@ -158,18 +163,20 @@ async def _best(
         limit = min(4 * limit, MOST_RESULTS)
 
 
-async def matching(held: Objects, search: Search) -> tuple[FilterReturn, tuple[str, ...]]:
+async def matching(passages: Objects, search: Search) -> tuple[FilterReturn, tuple[str, ...]]:
     """The filter for passages, and warnings: with any warning nothing matches, whatever the filter."""
 
     async def is_known(field: str) -> bool:
         having = CONDITIONS.has_field(field)
-        return bool((await held.query.fetch_objects(filters=having, limit=1, return_properties=[])).objects)
+        return bool(
+            (await passages.query.fetch_objects(filters=having, limit=1, return_properties=[])).objects
+        )
 
-    found = CONDITIONS.of_search(search)
-    known = await asyncio.gather(*map(is_known, found.fields))
+    conditions = CONDITIONS.for_search(search)
+    known = await asyncio.gather(*map(is_known, conditions.fields))
     # A filter that everything passes makes Weaviate compare every vector of a small namespace.
-    where = Filter.all_of([*found.parts] or [CONDITIONS.everything])
-    return where, found.warnings(known)
+    where = Filter.all_of([*conditions.parts] or [CONDITIONS.everything])
+    return where, conditions.warnings(known)
 
 
 def _terms(text: str, language: str) -> str:
@@ -178,9 +185,9 @@ def _terms(text: str, language: str) -> str:
     return " ".join(term for term, count in terms.items() for _ in range(count))
 
 
-def _hit(found: Any) -> Hit:
-    distance, score = found.metadata.distance, found.metadata.score
-    fields = {name: found.properties.get(name) for name in HIT_FIELDS}
+def _hit(stored: Any) -> Hit:
+    distance, score = stored.metadata.distance, stored.metadata.score
+    fields = {name: stored.properties.get(name) for name in HIT_FIELDS}
     if distance is not None:
         return Hit(score=round(1.0 - distance, COSINE_DECIMALS), **fields)
     return Hit(score=round(score or 0.0, TEXT_DECIMALS), **fields)

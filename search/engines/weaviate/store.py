@@ -34,11 +34,11 @@ class WeaviateStore(DocumentWriter, FromDocuments):
 
     def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
         by_text = partial(searching.by_text, search=search, texts=texts, pruning=self._pruning)
-        return self._ask(namespace, by_text, search)
+        return self._search(namespace, by_text, search)
 
     def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
         """Approximate (HNSW) from `flat_search_cutoff` passages on, exact below."""
-        return self._ask(namespace, partial(searching.by_vector, search=search, vectors=vectors), search)
+        return self._search(namespace, partial(searching.by_vector, search=search, vectors=vectors), search)
 
     def search_hybrid(
         self,
@@ -61,7 +61,7 @@ class WeaviateStore(DocumentWriter, FromDocuments):
             alpha=alpha,
             fusion=fusion,
         )
-        return self._ask(namespace, by_both, search)
+        return self._search(namespace, by_both, search)
 
     def warm(self, namespace: str | None = None) -> None:
         """Connect, and let the server load the tenants by an empty request to each.
@@ -73,15 +73,17 @@ class WeaviateStore(DocumentWriter, FromDocuments):
         indexes = [self.documents.index(name, timeout_s) for name in names]
 
         async def work(client: Client) -> None:
-            held = schema.collection(client, self._endpoint)
+            collection = schema.collection(client, self._endpoint)
             known = (
-                await held.tenants.get_by_names([tenant_of(index) for index in indexes]) if indexes else {}
+                await collection.tenants.get_by_names([tenant_of(index) for index in indexes])
+                if indexes
+                else {}
             )
             for index in indexes:
                 tenant = known.get(tenant_of(index))
                 # A missing tenant raises its own error when it is asked.
                 if tenant is None or tenant.activity_status == TenantActivityStatus.ACTIVE:
-                    passages = held.with_tenant(tenant_of(index))
+                    passages = collection.with_tenant(tenant_of(index))
                     await passages.query.fetch_objects(limit=1, return_properties=[])
 
         self._connection.run(work, timeout_s)
@@ -99,8 +101,8 @@ class WeaviateStore(DocumentWriter, FromDocuments):
         names = ["document_id", "passage_id", "revision"]
         after: UUID | None = None
 
-        async def work(held: Objects) -> list[Any]:
-            portion = await held.query.fetch_objects(limit=1_000, after=after, return_properties=names)
+        async def work(passages: Objects) -> list[Any]:
+            portion = await passages.query.fetch_objects(limit=1_000, after=after, return_properties=names)
             return list(portion.objects)
 
         while portion := self.on_passages(index, work, self._endpoint.write_timeout_s):
@@ -111,7 +113,7 @@ class WeaviateStore(DocumentWriter, FromDocuments):
         """Close the connection; the store connects again when it is used."""
         self._connection.close()
 
-    def _ask(
+    def _search(
         self, namespace: str, work: Callable[[Index, Objects], Awaitable[list[Ranking]]], search: Search
     ) -> list[Ranking]:
         deadline = Deadline(search.timeout_s, f"Weaviate at {self._endpoint.url}")

@@ -64,7 +64,7 @@ REASONS = {
 }
 
 
-def found(store: object) -> list[str]:
+def document_ids(store: object) -> list[str]:
     if isinstance(store, ElasticsearchStore):
         (ranking,) = store.search_text("ns", ["pear"], Search(depth=10, timeout_s=30))
     else:
@@ -82,7 +82,9 @@ def test_documents_that_no_server_takes_are_named_and_the_others_are_in_every_st
     assert raised.value.failures == REASONS
     assert raised.value.generation == both.generation("ns")
     for store in both.stores.values():
-        assert sorted(found(store)) == ["a", "fifty megabytes", "z"], "a refused document stays as it was"
+        assert sorted(document_ids(store)) == ["a", "fifty megabytes", "z"], (
+            "a refused document stays as it was"
+        )
     # None of the new ones is kept, else each run would retry it.
     assert both.revisions("ns", "docs").keys() == {"a", "fifty megabytes", "z"}
     assert both.unwritten("ns") == {}
@@ -91,7 +93,7 @@ def test_documents_that_no_server_takes_are_named_and_the_others_are_in_every_st
         begun.upsert("ns", [*BAD, document("z", "pear")])
     assert raised.value.failures == REASONS
     begun.finish()
-    assert [found(store) for store in both.stores.values()] == [["z"]] * 2
+    assert [document_ids(store) for store in both.stores.values()] == [["z"]] * 2
 
 
 def test_an_address_of_another_server_is_named() -> None:

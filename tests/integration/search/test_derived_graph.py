@@ -92,8 +92,8 @@ def rows(graph: DerivedGraph, question: str, statement: str = CITED, **options: 
 
 def ranking(graph: DerivedGraph, question: str, statement: str = CITED, **options: Any) -> Ranking:
     search = Search(**{"depth": 10, "timeout_s": 30.0, **options})
-    (found,) = graph.search_cypher("ns", statement, [{"question": question}], search)
-    return found
+    (answer,) = graph.search_cypher("ns", statement, [{"question": question}], search)
+    return answer
 
 
 def names(graph: DerivedGraph, statement: str) -> list[Any]:

@@ -104,7 +104,7 @@ def options_on_the_page(index: str, folders: pytest.TempPathFactory) -> Iterator
         )
 
 
-def found(store: HttpSource, question: str = "When is the rent due?", **options: Any) -> Ranking:
+def ranking_of(store: HttpSource, question: str = "When is the rent due?", **options: Any) -> Ranking:
     search = Search(**{"depth": 10, "timeout_s": 20.0, **options})
     [ranking] = (
         store.search_vectors("ns", np.array([[1, 0, 0, 0]], np.float32), search)
@@ -121,7 +121,7 @@ def ids(ranking: Ranking) -> list[str]:
 def test_words_are_found_by_the_analyser_of_the_index_with_its_own_fields(
     stores: dict[str, HttpSource],
 ) -> None:
-    ranking = found(stores["papers"])
+    ranking = ranking_of(stores["papers"])
     assert ids(ranking)[0] == "papers/miete", "which has the words twice"
     assert set(ids(ranking)) == {"papers/miete", "papers/kaution", "papers/leer"}, (
         "its stemmer reads rents as rent"
@@ -134,7 +134,7 @@ def test_words_are_found_by_the_analyser_of_the_index_with_its_own_fields(
 
 
 def test_vectors_are_found_with_the_same_ids(stores: dict[str, HttpSource]) -> None:
-    ranking = found(stores["paper_vectors"], depth=2)
+    ranking = ranking_of(stores["paper_vectors"], depth=2)
     assert ids(ranking) == ["papers/miete", "papers/kaution"]
     # (1 + cosine) / 2, where the cosine of (1, 0, 0, 0) and (4, 3, 0, 0) is .8; the index keeps vectors in 8 bits.
     assert [hit.score for hit in ranking.hits] == pytest.approx([1.0, 0.9], abs=2e-3)
@@ -142,15 +142,15 @@ def test_vectors_are_found_with_the_same_ids(stores: dict[str, HttpSource]) -> N
 
 @pytest.mark.parametrize("name", ["papers", "paper_vectors"])
 def test_the_server_filters_before_it_ranks(stores: dict[str, HttpSource], name: str) -> None:
-    assert ids(found(stores[name], depth=1, filters={"topic": ["Geld", "Küche"]})) == ["papers/kaution"]
-    assert ids(found(stores[name], depth=1, filters={"year": {"gte": 2020}, "topic": "Recht"})) == [
+    assert ids(ranking_of(stores[name], depth=1, filters={"topic": ["Geld", "Küche"]})) == ["papers/kaution"]
+    assert ids(ranking_of(stores[name], depth=1, filters={"year": {"gte": 2020}, "topic": "Recht"})) == [
         "papers/kaution"
     ]
-    assert ids(found(stores[name], filters={"published_at": "2024-05-01"})) == [
+    assert ids(ranking_of(stores[name], filters={"published_at": "2024-05-01"})) == [
         "papers/miete",
         "papers/kaution",
     ]
-    part = found(stores[name], depth=1, filters={"topic": {"contains": "eld"}})
+    part = ranking_of(stores[name], depth=1, filters={"topic": {"contains": "eld"}})
     assert ids(part) == ["papers/kaution"]
     assert "filter 'topic': elasticsearch cannot express the whole condition" in part.warnings[0]
 
@@ -199,12 +199,12 @@ NAMES = {"topic": "thema.keyword", "year": "jahr", "published_at": "stand"}
 def test_the_server_lets_through_what_our_filter_lets_through(
     index: str, filters: dict[str, Any], names: dict[str, str]
 ) -> None:
-    meant = expanded_filters(Request(questions=("?",), filters=filters))
-    sent, unsent = DIALECTS["elasticsearch"](meant, names, {})
+    expanded = expanded_filters(Request(questions=("?",), filters=filters))
+    sent, unsent = DIALECTS["elasticsearch"](expanded, names, {})
     with Elasticsearch(address(), request_timeout=30) as client:
         hits = client.search(index=index.rpartition("/")[2], query=sent)["hits"]["hits"]
     ours = {"topic": "thema", "year": "jahr", "published_at": "stand", "frei": "frei"}
-    compiled = compile_filters(meant)
+    compiled = compile_filters(expanded)
     expected = {
         id_
         for id_, paper in PAPERS.items()
@@ -218,4 +218,4 @@ def test_an_index_that_is_not_there_is_named(index: str, tmp_path_factory: pytes
     name, options = next(options_on_the_page(f"{index}-gone", tmp_path_factory))
     gone = pytest.raises(BadIndex, match="-gone/_search answers 404")
     with closing(open_http_source(name, options)) as store, gone:
-        found(store)
+        ranking_of(store)

@@ -89,8 +89,10 @@ def _key(server: QdrantServer, monkeypatch: pytest.MonkeyPatch) -> None:
     server.requests.clear()
 
 
-def found(options: dict[str, Any], namespace: str = "ns", size: int = 64, **given: Any) -> Ranking:
-    search = Search(**{"depth": 10, "timeout_s": 20.0, **given})
+def ranking_of(
+    options: dict[str, Any], namespace: str = "ns", size: int = 64, **search_options: Any
+) -> Ranking:
+    search = Search(**{"depth": 10, "timeout_s": 20.0, **search_options})
     with closing(open_http_source("notes", options)) as store:
         [ranking] = (
             store.search_vectors(namespace, np.array([vector(QUESTION)[:size]], np.float32), search)
@@ -111,7 +113,7 @@ def in_collection(options: dict[str, Any], name: str, **others: Any) -> dict[str
 def test_the_vectors_are_searched_in_qdrant_s_form_and_ranked_by_their_cosine(
     server: QdrantServer, on_the_page: dict[str, dict[str, Any]]
 ) -> None:
-    ranking = found(on_the_page["notes"], depth=4)
+    ranking = ranking_of(on_the_page["notes"], depth=4)
     assert ids(ranking) == [str(id_) for id_ in BEST_FIRST[:4]]
     assert [hit.score for hit in ranking.hits] == pytest.approx([*map(cosine, BEST_FIRST[:4])], abs=1e-5)
     assert ranking.warnings == ()
@@ -121,21 +123,21 @@ def test_the_vectors_are_searched_in_qdrant_s_form_and_ranked_by_their_cosine(
     [request] = server.requests
     assert (request.method, request.target) == ("POST", "/collections/notes/points/query")
     assert request.body.pop("query") == pytest.approx(vector(QUESTION), abs=1e-6)
-    shown = {"exclude": ["html"]}
-    assert request.body == {"using": "dense", "filter": {"must": []}, "limit": 4, "with_payload": shown}
+    payload = {"exclude": ["html"]}
+    assert request.body == {"using": "dense", "filter": {"must": []}, "limit": 4, "with_payload": payload}
 
 
 def test_the_words_are_searched_by_qdrant_s_own_bm25_with_the_same_ids(
     server: QdrantServer, on_the_page: dict[str, dict[str, Any]]
 ) -> None:
-    ranking = found(on_the_page["note_words"])
+    ranking = ranking_of(on_the_page["note_words"])
     assert set(ids(ranking)) == {str(FIRST), UUID, "4"}, "`when` is no word of its own to Qdrant"
     assert ids(ranking)[2] == "4", "which has one word of two"
     assert ranking.hits[1].score > ranking.hits[2].score > 0
-    assert set(ids(found(on_the_page["note_words"], filters={"topic": "law"}))) == {str(FIRST), UUID}
+    assert set(ids(ranking_of(on_the_page["note_words"], filters={"topic": "law"}))) == {str(FIRST), UUID}
     assert server.requests[0].body["query"] == {"text": QUESTION, "model": "qdrant/bm25"}
     body = {**on_the_page["note_words"]["body"], "query": {"text": "{question}"}, "using": "text"}
-    by_index = found({**on_the_page["note_words"], "body": body}, filters={"topic": ["law", "kitchen"]})
+    by_index = ranking_of({**on_the_page["note_words"], "body": body}, filters={"topic": ["law", "kitchen"]})
     assert set(ids(by_index)) == {str(FIRST), UUID, "3"}, "to the text index `is` is a word"
     assert ids(by_index)[2] == "3", "which has one word of four"
 
@@ -180,32 +182,34 @@ def test_a_filter_finds_what_our_own_finds_with_an_index_of_each_field_and_witho
     options = in_collection(on_the_page["notes"], where)
     if where == "free":
         options["filter_indexes"] = {}
-    meant = expanded_filters(Request(questions=("?",), filters=filters))
-    compiled = compile_filters(meant)
+    expanded = expanded_filters(Request(questions=("?",), filters=filters))
+    compiled = compile_filters(expanded)
     expected = []
     for id_ in BEST_FIRST:
         own = {"document_id": f"notes/{id_}", "source": "notes", "published_at": NOTES[id_].get("stand")}
         expected += [str(id_)] if compiled.matches(NOTES[id_] | own) else []
-    ranking = found(options, filters=meant)
+    ranking = ranking_of(options, filters=expanded)
     assert ids(ranking) == expected
     said = [warning for warning in ranking.warnings if "qdrant cannot express the whole condition" in warning]
     is_whole = filters not in HERE or (where == "free" and filters in HERE[-2:])
     assert (said == [], server.requests[0].body["limit"]) == (is_whole, 10 if is_whole else 50)
     if is_whole:  # also where the hits have no fields to compare
-        assert ids(found({**options, "metadata": {}, "published_at": None}, filters=meant)) == expected
+        assert (
+            ids(ranking_of({**options, "metadata": {}, "published_at": None}, filters=expanded)) == expected
+        )
 
 
 def test_excluded_ids_and_forced_filters_are_compared_here_too(
     server: QdrantServer, on_the_page: dict[str, dict[str, Any]]
 ) -> None:
     first, second, third = (f"notes/{id_}" for id_ in BEST_FIRST[:3])
-    assert found(on_the_page["notes"], depth=1, exclude_ids=[first, second]).hits[0].document_id == third
+    assert ranking_of(on_the_page["notes"], depth=1, exclude_ids=[first, second]).hits[0].document_id == third
     forced = {"topic": {"all": ["law", {"not": "money"}]}}
-    assert ids(found(on_the_page["notes"], filters=forced, forced_fields=("topic",))) == [str(FIRST)]
+    assert ids(ranking_of(on_the_page["notes"], filters=forced, forced_fields=("topic",))) == [str(FIRST)]
     assert server.requests[-1].body["filter"]["must"][0] == {"key": "topic", "match": {"any": ["law"]}}
     # No hit says whose it is.
     options = {**on_the_page["notes"], "metadata": {}}
-    assert found(options, filters={"topic": "law"}, forced_fields=("topic",)).hits == ()
+    assert ranking_of(options, filters={"topic": "law"}, forced_fields=("topic",)).hits == ()
 
 
 def test_the_best_hit_has_the_highest_score_whatever_the_distance(
@@ -220,10 +224,10 @@ def test_the_best_hit_has_the_highest_score_whatever_the_distance(
         ("Euclid", by_distance, [1 / (1 + (2 - 2 * cosine(id_)) ** 0.5) for id_ in BEST_FIRST]),
     ):
         options = in_collection(on_the_page["notes"], distance, body=body, filter_indexes={})
-        ranking = found(options)
+        ranking = ranking_of(options)
         assert ids(ranking) == [str(id_) for id_ in BEST_FIRST]
         assert [hit.score for hit in ranking.hits] == pytest.approx(expected, abs=1e-3)
-        assert set(ids(found(options, filters={"published_at": "2024-05-01"}))) == {str(FIRST), UUID}
+        assert set(ids(ranking_of(options, filters={"published_at": "2024-05-01"}))) == {str(FIRST), UUID}
 
 
 def test_a_field_of_an_object_or_of_a_list_of_objects_has_qdrant_s_own_path(
@@ -232,7 +236,7 @@ def test_a_field_of_an_object_or_of_a_list_of_objects_has_qdrant_s_own_path(
     names = {"of.kind": "of.kind", "parts.kind": "parts[].kind", "long name": '"long name"'}
     options = in_collection(on_the_page["notes"], "free", filter_indexes={}, filter_fields=names)
     for field, expected in {"of.kind": [UUID], "parts.kind": [UUID, "5"], "long name": ["5"]}.items():
-        ranking = found(options, filters={field: "roof"})
+        ranking = ranking_of(options, filters={field: "roof"})
         assert (sorted(ids(ranking)), ranking.warnings) == (sorted(expected), ())
 
 
@@ -240,8 +244,8 @@ def test_a_namespace_is_a_field_of_the_collection(on_the_page: dict[str, dict[st
     mine = {"key": "topic", "match": {"value": "{namespace}"}}
     body = {**on_the_page["notes"]["body"], "filter": {"must": ["{filter}", mine]}}
     options = {**on_the_page["notes"], "body": body}
-    assert ids(found(options, namespace="kitchen")) == ["3"]
-    assert ids(found(options, namespace="law", filters={"year": 2022})) == [UUID]
+    assert ids(ranking_of(options, namespace="kitchen")) == ["3"]
+    assert ids(ranking_of(options, namespace="law", filters={"year": 2022})) == [UUID]
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -268,4 +272,4 @@ def test_what_qdrant_refuses_is_said_in_its_own_words(
     options["filter_indexes"] = change.get("filter_indexes", options["filter_indexes"])
     monkeypatch.setenv("QDRANT_API_KEY", change.get("key", KEY))
     with pytest.raises(Unauthorised if "key" in change else BadIndex, match=words):
-        found(options, size=change.get("size", 64), filters={"year": [2022, "2022"]})
+        ranking_of(options, size=change.get("size", 64), filters={"year": [2022, "2022"]})

@@ -30,16 +30,16 @@ HITS: list[dict[str, Any]] = [{"id": str(WHEAT), "name": "hit"}, {"id": "gone"},
 
 @pytest.fixture
 def finds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the driver is asked for."""
-    asked: list[Any] = []
+    """The arguments of each call of the driver."""
+    requests: list[Any] = []
     find = Collection.find_raw_batches
 
-    def noted(collection: Collection[Any], *given: Any) -> Any:
-        asked.append(given)
-        return find(collection, *given)
+    def noted(collection: Collection[Any], *arguments: Any) -> Any:
+        requests.append(arguments)
+        return find(collection, *arguments)
 
     monkeypatch.setattr(Collection, "find_raw_batches", noted)
-    return asked
+    return requests
 
 
 @pytest.fixture(scope="module")
@@ -160,8 +160,8 @@ def test_a_failure_has_its_reason_and_quotes_nothing_of_the_address(
         source = opens(address, timeout_s=0.3 if failure is StoreUnavailable else 20.0)
         with pytest.raises(failure, match=f"MongoDB at the address in {VARIABLE} .*{words}") as raised:
             ranking_of(source)
-    shown = f"{raised.value!r}{raised.value.__cause__!r}{raised.value.__context__!r}"
-    assert not [secret for secret in (PASSWORD, "wr0ng", f"{USER}:") if secret in shown]
+    printed = f"{raised.value!r}{raised.value.__cause__!r}{raised.value.__context__!r}"
+    assert not [secret for secret in (PASSWORD, "wr0ng", f"{USER}:") if secret in printed]
 
 
 def test_a_server_that_hangs_costs_the_time_that_is_left_and_the_next_ranking_has_its_texts(

@@ -50,7 +50,7 @@ def test_unspaced_scripts_become_bigrams_and_single_characters_stay() -> None:
     assert prepared("京都府").split() == ["京都", "都府", "京", "都", "府"]
 
 
-def found(question: str, text: str, language: str = "en") -> bool:
+def matches(question: str, text: str, language: str = "en") -> bool:
     """Whether BM25 finds the text with every term of the question."""
     return set(question_terms(question, language)) <= set(terms(text, language))
 
@@ -101,7 +101,7 @@ def found(question: str, text: str, language: str = "en") -> bool:
     ],
 )
 def test_a_word_is_found_as_a_person_reads_it(text: str, question: str) -> None:
-    assert found(question, text)
+    assert matches(question, text)
 
 
 def test_an_entity_is_read_once() -> None:
@@ -109,8 +109,8 @@ def test_an_entity_is_read_once() -> None:
 
 
 def test_a_virama_cuts_no_word() -> None:
-    assert not found("दिल", "दिल्ली")
-    assert found("दिल्ली", "दिल्ली में")
+    assert not matches("दिल", "दिल्ली")
+    assert matches("दिल्ली", "दिल्ली में")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def _wholes(text: str) -> list[str]:
     ],
 )
 def test_identifiers_of_the_same_parts_differ_by_their_order(text: str, other: str) -> None:
-    assert not found(text, other, "none")
+    assert not matches(text, other, "none")
 
 
 def test_ordinary_words_have_no_whole() -> None:

@@ -18,7 +18,7 @@ from tests.contracts.store_filters import FIELDS, SCALARS, drawn_condition
 from tests.support.servers.pinecone_server import meets
 from tests.support.servers.qdrant_server import Collection
 
-Found = Callable[[dict[str, Any]], set[Any]]
+FindIds = Callable[[dict[str, Any]], set[Any]]
 """The places of the documents that meet a clause."""
 
 DAY = {"gte": "2024-05-01", "lte": "2024-05-01T23:59:59.999999+00:00"}
@@ -168,11 +168,11 @@ VALUES = [one for one in SCALARS if not isinstance(one, int) or abs(one) < 2**63
 """Qdrant's engine takes no larger whole number."""
 
 
-def in_pinecone(documents: list[dict[str, Any]], _: Path) -> Found:
+def in_pinecone(documents: list[dict[str, Any]], _: Path) -> FindIds:
     return lambda clause: {id_ for id_, fields in enumerate(documents) if meets(clause, fields)}
 
 
-def in_qdrant(documents: list[dict[str, Any]], folder: Path) -> Found:
+def in_qdrant(documents: list[dict[str, Any]], folder: Path) -> FindIds:
     """With Qdrant's own engine in process."""
     points = [(id_, {"dense": [1.0]}, fields) for id_, fields in enumerate(documents)]
     return Collection(folder / "drawn", points).matching_ids
@@ -180,7 +180,7 @@ def in_qdrant(documents: list[dict[str, Any]], folder: Path) -> Found:
 
 @pytest.mark.parametrize(("dialect", "made"), [("pinecone", in_pinecone), ("qdrant", in_qdrant)])
 def test_a_system_never_excludes_a_document_that_the_filter_lets_through(
-    dialect: FilterDialect, made: Callable[[list[dict[str, Any]], Path], Found], tmp_path: Path
+    dialect: FilterDialect, made: Callable[[list[dict[str, Any]], Path], FindIds], tmp_path: Path
 ) -> None:
     drawn, excluded, sent_whole = random.Random(20_261_129), 0, 0
     odd: list[Any] = [None, [], [None], [[]], {}, [1, "a", None], VALUES[:3]]
@@ -188,12 +188,12 @@ def test_a_system_never_excludes_a_document_that_the_filter_lets_through(
         {field: drawn.choice([*VALUES, *odd]) for field in FIELDS[:2] if drawn.random() < 0.7}
         for _ in range(60)
     ]
-    found = made(documents, tmp_path)
+    find = made(documents, tmp_path)
     for _ in range(300):
         filters = {drawn.choice(FIELDS[:2]): drawn_condition(drawn) for _ in range(drawn.randint(1, 2))}
         compiled, (clause, unsent) = compile_filters(filters), DIALECTS[dialect](filters, {}, {})
         sent_whole += not unsent
-        hits = found(clause)
+        hits = find(clause)
         missed = [one for id_, one in enumerate(documents) if id_ not in hits and compiled.matches(one)]
         assert missed == [], (filters, clause)
         excluded += len(documents) - len(hits)

@@ -61,28 +61,28 @@ FORCED: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
 """What a key forces, what its caller asks, and the documents of BY_MEANING that both find."""
 
 
-def found(filters: dict[str, Any]) -> str:
+def matching_names(filters: dict[str, Any]) -> str:
     """Every store finds what `search.filters` lets through (`tests/contracts/store_filters.py`)."""
     compiled = compile_filters(filters)
     assert compiled.warnings == ()
-    held = {name: filter_fields(name, "docs", fields) for name, fields in BY_MEANING.items()}
-    return "".join(name for name, fields in held.items() if compiled.matches(fields))
+    documents = {name: filter_fields(name, "docs", fields) for name, fields in BY_MEANING.items()}
+    return "".join(name for name, fields in documents.items() if compiled.matches(fields))
 
 
-@pytest.mark.parametrize(("asked", "expected"), CASES_BY_MEANING)
+@pytest.mark.parametrize(("requested", "expected"), CASES_BY_MEANING)
 def test_a_callers_value_is_compared_by_its_meaning_and_an_empty_list_is_no_condition(
-    asked: dict[str, Any], expected: str
+    requested: dict[str, Any], expected: str
 ) -> None:
-    assert found(expanded_filters(make_request("pear", filters=asked))) == expected
+    assert matching_names(expanded_filters(make_request("pear", filters=requested))) == expected
 
 
-@pytest.mark.parametrize(("forced", "asked", "expected"), FORCED)
+@pytest.mark.parametrize(("forced", "requested", "expected"), FORCED)
 def test_what_a_key_forces_is_compared_exactly(
-    forced: dict[str, Any], asked: dict[str, Any], expected: str
+    forced: dict[str, Any], requested: dict[str, Any], expected: str
 ) -> None:
     grant = Grant("k", "acme", None, frozenset({"search:run"}), filters=forced)
-    request = grant.applied(make_request("pear", request_id="t.acme.1", filters=asked))
-    assert found(expanded_filters(request)) == expected
+    request = grant.applied(make_request("pear", request_id="t.acme.1", filters=requested))
+    assert matching_names(expanded_filters(request)) == expected
 
 
 @pytest.mark.parametrize(
@@ -100,22 +100,22 @@ def test_what_a_key_forces_is_compared_exactly(
     ],
 )
 def test_a_value_has_the_meanings_of_other_types(value: Any, expected: list[Any]) -> None:
-    found = meanings(value)
-    assert [(type(one), one) for one in found] == [(type(one), one) for one in expected]
+    values = meanings(value)
+    assert [(type(one), one) for one in values] == [(type(one), one) for one in expected]
 
 
 def test_only_what_a_caller_asks_is_compared_by_meaning_and_what_is_empty_is_left_out() -> None:
     filters = {"year": {"all": [["7"], "8"]}, "domain": {"all": [[]]}, "open": {"all": [{"not": []}, []]}}
-    of_a_key = make_request("x", request_id="t.acme.1", filters=filters)
-    assert expanded_filters(of_a_key) == {
+    keyed = make_request("x", request_id="t.acme.1", filters=filters)
+    assert expanded_filters(keyed) == {
         "year": {"all": [["7"], ["8", 8]]},
         "domain": {"all": [[]]},
         "open": {"all": [{"not": []}]},
     }
-    assert requested_filters(of_a_key) == {"year": "8"}
-    of_nobody = make_request("x", filters=filters)
-    assert expanded_filters(of_nobody) == {"year": {"all": [["7", 7], ["8", 8]]}}
-    assert requested_filters(of_nobody) == {"year": {"all": [["7"], "8"]}}
+    assert requested_filters(keyed) == {"year": "8"}
+    keyless = make_request("x", filters=filters)
+    assert expanded_filters(keyless) == {"year": {"all": [["7", 7], ["8", 8]]}}
+    assert requested_filters(keyless) == {"year": {"all": [["7"], "8"]}}
 
 
 @pytest.mark.parametrize(
@@ -136,6 +136,6 @@ def test_values_of_another_type_are_named_with_both_types(
     condition: Any, stored: list[Any], said: str | None
 ) -> None:
     documents = [{"f": value} for value in stored]
-    found = type_warnings({"f": condition}, documents)
+    warnings = type_warnings({"f": condition}, documents)
     expected = f"filter 'f': the request has {said}: they are compared by their meaning"
-    assert found == (() if said is None else (expected,))
+    assert warnings == (() if said is None else (expected,))

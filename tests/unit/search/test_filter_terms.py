@@ -81,14 +81,14 @@ def test_terms_are_few_and_neither_begin_nor_end_with_white_space() -> None:
 def test_no_pattern_exceeds_elasticsearchs_limit() -> None:
     for character in ("x", ".", FIRE):
         field, part = character * 256, character * LONGEST_PATTERN
-        (clause,) = CLAUSES.of_search(Search(1, {field: {"contains": part}})).parts
+        (clause,) = CLAUSES.for_search(Search(1, {field: {"contains": part}})).parts
         # Java counts UTF-16 units.
         assert len(clause["regexp"][FACETS]["value"].encode("utf-16-le")) // 2 <= 1_000
 
 
 def test_no_clause_exceeds_elasticsearchs_limit_of_values() -> None:
     search = Search(1, {"a": [str(n) for n in range(70_000)]}, tuple(map(str, range(140_000))))
-    allowed, excluded = CLAUSES.of_search(search).parts
+    allowed, excluded = CLAUSES.for_search(search).parts
     parts = [clause["terms"][FACETS] for clause in allowed["bool"]["should"]]
     assert [len(part) for part in parts] == [65_536, 70_000 - 65_536]
     [named] = excluded["bool"]["must_not"]

@@ -20,29 +20,29 @@ from tests.support.stores.several_stores import MANIFEST, NS, opened
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test runs on both kinds of database, unless its module has others in `DATABASES`, or the test names its own."""
-    own = [mark for mark in metafunc.definition.iter_markers("parametrize") if mark.args[0] == "kept_url"]
-    if "kept_url" in metafunc.fixturenames and not own:
+    own = [mark for mark in metafunc.definition.iter_markers("parametrize") if mark.args[0] == "shared_url"]
+    if "shared_url" in metafunc.fixturenames and not own:
         kinds = getattr(metafunc.module, "DATABASES", ("sqlite", "postgresql"))
-        metafunc.parametrize("kept_url", kinds, indirect=True, scope="module")
+        metafunc.parametrize("shared_url", kinds, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")
-def kept_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def shared_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with empty_database(request.param, tmp_path_factory.mktemp("documents")) as url:
         BRING_UP["documents"](url)
         yield url
 
 
 @pytest.fixture
-def url(kept_url: str) -> str:
+def url(shared_url: str) -> str:
     """The address of a database with the newest schema and no row."""
-    engine = create_engine(kept_url.replace("postgresql://", "postgresql+psycopg://"))
+    engine = create_engine(shared_url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:
         for metadata in (documents_metadata, near_duplicates_metadata):
             for table in reversed(metadata.sorted_tables):
                 connection.execute(table.delete())
     engine.dispose()
-    return kept_url
+    return shared_url
 
 
 @pytest.fixture(autouse=True)

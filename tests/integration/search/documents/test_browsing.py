@@ -26,8 +26,8 @@ def reading(url: str) -> Iterator[SqlConnection]:
 def page(url: str, after: str = "", **filters: Any) -> tuple[list[str], str | None]:
     """The ids of a page, and its `next`."""
     with reading(url) as rows:
-        held = browsing.namespace(rows, NS, after, filters)
-    return [document["document_id"] for document in held["documents"]], held["next"]
+        listing = browsing.namespace(rows, NS, after, filters)
+    return [document["document_id"] for document in listing["documents"]], listing["next"]
 
 
 def test_pages_show_every_document_of_now_once(
@@ -43,7 +43,7 @@ def test_pages_show_every_document_of_now_once(
         browsing.namespace(rows, "elsewhere", "", {})
 
 
-def test_a_page_with_filters_looks_at_a_part_and_says_where_the_next_one_begins(
+def test_a_page_with_filters_reads_a_part_and_says_where_the_next_one_begins(
     store: DocumentStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(browsing, "SCANNED", 2)
@@ -52,21 +52,21 @@ def test_a_page_with_filters_looks_at_a_part_and_says_where_the_next_one_begins(
     assert page(url, "b", team="c") == (["c"], None)
 
 
-def test_a_document_is_shown_with_its_passages_in_order_and_only_if_it_meets_the_filters(
+def test_a_document_has_its_passages_in_order_and_is_returned_only_if_it_meets_the_filters(
     store: DocumentStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(browsing, "PAGE", 2)
     store.upsert(NS, [a_document("a", passages=3)])
     with reading(url) as rows:
-        shown = browsing.document(rows, NS, "a", 0, {"year": 2020})
+        first = browsing.document(rows, NS, "a", 0, {"year": 2020})
         rest = browsing.document(rows, NS, "a", 2, {})
         assert browsing.document(rows, NS, "a", 0, {"year": 2021}) is None
         assert browsing.document(rows, NS, "b", 0, {}) is None
-    assert shown is not None
+    assert first is not None
     assert rest is not None
-    assert (shown["title"], shown["metadata"]) == ("Of a", {"year": 2020, "parts": ["a", None]})
-    assert shown["passage_count"] == 3
-    assert [passage["text"] for passage in shown["passages"]] == ["rent 0", "rent 1"]
+    assert (first["title"], first["metadata"]) == ("Of a", {"year": 2020, "parts": ["a", None]})
+    assert first["passage_count"] == 3
+    assert [passage["text"] for passage in first["passages"]] == ["rent 0", "rent 1"]
     place = {"position": 0, "heading": "Part", "start": 3, "end": 7, "pages": ""}
-    assert shown["passages"][0] == place | {"passage_id": "a#0", "text": "rent 0", "has_vector": True}
+    assert first["passages"][0] == place | {"passage_id": "a#0", "text": "rent 0", "has_vector": True}
     assert [passage["text"] for passage in rest["passages"]] == ["rent 2"]

@@ -20,7 +20,7 @@ from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, indexed_revisions
 
 DATABASES = ("sqlite",)
-on_both = pytest.mark.parametrize("kept_url", ["sqlite", "postgresql"], indirect=True, scope="module")
+on_both = pytest.mark.parametrize("shared_url", ["sqlite", "postgresql"], indirect=True, scope="module")
 
 
 @pytest.fixture(autouse=True)
@@ -67,9 +67,9 @@ def test_a_namespace_moves_while_documents_are_written_and_deleted(
     ]
     seen: list[int] = []
 
-    def write(left: int) -> None:
+    def write(remaining: int) -> None:
         assert serving(texts, vectors) == ["texts", "texts"]
-        seen.append(left)
+        seen.append(remaining)
         if writes:
             writes.pop(0)()
             assert in_texts.unwritten(NS) == {}
@@ -102,8 +102,8 @@ def test_a_move_that_failed_leaves_the_old_store_serving_and_goes_on_where_it_wa
 ) -> None:
     vectors.written.clear()
 
-    def lose_the_server(left: int) -> None:
-        vectors.failure = StoreUnavailable("away") if left == 2 else None
+    def lose_the_server(remaining: int) -> None:
+        vectors.failure = StoreUnavailable("away") if remaining == 2 else None
 
     with pytest.raises(StoreUnavailable, match="away"):
         move(in_texts, NS, ["vectors"], progress=lose_the_server)
@@ -123,7 +123,7 @@ def test_a_move_that_failed_leaves_the_old_store_serving_and_goes_on_where_it_wa
 def test_a_move_to_the_present_store_gives_up_an_unfinished_one(
     in_texts: DocumentStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
-    def give_up(left: int) -> None:
+    def give_up(remaining: int) -> None:
         assert len(indexes(vectors)) == 1
         move(in_texts, NS, ["texts"])
 
@@ -139,8 +139,8 @@ def test_a_move_waits_for_a_batch_that_takes_longer_than_writers_wait(
 ) -> None:
     writers: list[threading.Thread] = []
 
-    def write_a_long_batch(left: int) -> None:
-        if left == 4:
+    def write_a_long_batch(remaining: int) -> None:
+        if remaining == 4:
             writers.append(threading.Thread(target=hold))
             writers[0].start()
 
@@ -176,8 +176,8 @@ def test_a_store_that_refuses_or_loses_a_document_does_not_serve(
     losing: list[str] = ["d"]
 
     def lose(self: FailingStore, index: Any, documents: Any, deleted: Any) -> None:
-        kept = [document for document in documents if document.document_id not in losing]
-        write(self, index, kept, deleted)
+        retained = [document for document in documents if document.document_id not in losing]
+        write(self, index, retained, deleted)
 
     monkeypatch.setattr(FailingStore, "write", lose)
     in_texts.upsert(NS, [a_document("d", revision="2")])

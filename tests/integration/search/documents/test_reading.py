@@ -86,6 +86,6 @@ def test_namespaces_are_listed_in_pages(store: DocumentStore, url: str) -> None:
     )
     assert (first, second, last) == (["a", "b"], ["c", NS], [])
     assert documents.namespaces(names=[]) == []
-    of_some = documents.namespaces(after="a\0", names=["a", "c", "nowhere", "\0"])
-    assert [state.name for state in of_some] == ["c"]
+    chosen = documents.namespaces(after="a\0", names=["a", "c", "nowhere", "\0"])
+    assert [state.name for state in chosen] == ["c"]
     documents.close()

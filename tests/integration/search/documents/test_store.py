@@ -199,10 +199,10 @@ def test_an_unknown_or_silent_database_is_named_without_its_password() -> None:
 def test_revisions_can_be_read_by_document_id(store: DocumentStore) -> None:
     store.upsert(NS, [a_document("a", revision="7"), a_document("b"), a_document("gone")])
     store.delete(NS, ["gone"])
-    asked = ["a", "gone", "never"]
-    assert store.revisions_of(NS, asked) == store.revisions_of(NS, asked, source="tests") == {"a": "7"}
-    assert store.revisions_of(NS, asked, source="elsewhere") == {}
+    ids = ["a", "gone", "never"]
+    assert store.revisions_of(NS, ids) == store.revisions_of(NS, ids, source="tests") == {"a": "7"}
+    assert store.revisions_of(NS, ids, source="elsewhere") == {}
     made = Rebuilding(store, NS, MANIFEST)
-    assert made.revisions_of(NS, asked) == {}
+    assert made.revisions_of(NS, ids) == {}
     made.upsert(NS, [a_document("a", revision="8")])
-    assert (made.revisions_of(NS, asked), store.revisions_of(NS, asked)) == ({"a": "8"}, {"a": "7"})
+    assert (made.revisions_of(NS, ids), store.revisions_of(NS, ids)) == ({"a": "8"}, {"a": "7"})

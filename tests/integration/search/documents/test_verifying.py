@@ -25,7 +25,7 @@ def test_verify_finds_and_repairs_missing_changed_and_surplus_documents(
 ) -> None:
     store.upsert(NS, [a_document(name, passages=2) for name in "abcd"])
     assert not any(store.verify(NS, mends=False).values())
-    held = indexed_revisions(vectors)
+    before = indexed_revisions(vectors)
 
     def entries(index: Index) -> Iterator[Entry]:
         """A server whose index somebody has changed: one document is gone, one is old, one is not whole, one is foreign."""
@@ -47,7 +47,7 @@ def test_verify_finds_and_repairs_missing_changed_and_surplus_documents(
     assert store.verify(NS, mends=True) == differences
     assert sorted(vectors.written[0]) == ["a", "b", "c"]
     assert not any(store.verify(NS, mends=False).values())
-    assert indexed_revisions(texts) == indexed_revisions(vectors) == held == dict.fromkeys("abcd", "1")
+    assert indexed_revisions(texts) == indexed_revisions(vectors) == before == dict.fromkeys("abcd", "1")
     assert store.generation(NS) > generation
     vectors.written.clear()
     vectors.failure = StoreUnavailable("away")
@@ -77,7 +77,7 @@ def test_a_full_temporary_disk_is_the_failure_of_a_comparison(
 def test_every_index_is_built_anew_from_a_restored_database(
     tmp_path: Path, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
-    """One store is told to be a server, whose index a restore cannot remove."""
+    """One store is declared as a server, whose index a restore cannot remove."""
     file, backup = tmp_path / "documents.db", tmp_path / "backup.db"
     store = opened(f"sqlite:///{file}", texts=texts, vectors=vectors)
     store.create(NS, MANIFEST)

@@ -56,8 +56,8 @@ class TestWithAnAnalyserOfTheServer(Emptied, WritingContract, TextContract):
 
     def test_stems_and_stop_words_are_the_servers(self, store: OneEngine) -> None:
         store.upsert("ns", [document("a", "the houses"), document("b", "of the and")])
-        assert self.found(store, "house") == ["a#0"]
-        assert self.found(store, "of the and") == []
+        assert self.passage_ids(store, "house") == ["a#0"]
+        assert self.passage_ids(store, "of the and") == []
 
 
 class TestWithSeveralShards(Emptied, FiltersContract):

@@ -49,7 +49,7 @@ def client() -> Iterator[Elasticsearch]:
         yield client
 
 
-def found(store: ElasticsearchStore, text: str, namespace: str = "ns") -> list[str]:
+def passage_ids(store: ElasticsearchStore, text: str, namespace: str = "ns") -> list[str]:
     (ranking,) = store.search_text(namespace, [text], Search(depth=1_000, timeout_s=30))
     return [hit.passage_id for hit in ranking.hits]
 
@@ -117,7 +117,7 @@ def test_another_analyser_or_no_vectors_is_a_manifest_mismatch(
             with pytest.raises(ManifestMismatch, match=f"{difference}.*chorale index --rebuild"):
                 other.create(index_of())
             # It can still be searched with its own analyser.
-            assert found(other, "pear") == []
+            assert passage_ids(other, "pear") == []
 
 
 def test_an_analyser_that_the_server_lacks_is_named(prefix: str) -> None:
@@ -135,14 +135,17 @@ def test_an_index_that_somebody_deletes_is_missing_until_it_is_created_again(
 ) -> None:
     store.write(index_of(), [document("a", "pear")], ())
     client.indices.delete(index=f"{prefix}-ns.v1")
-    for call in (lambda: store.write(index_of(), [document("b", "pear")], ()), lambda: found(store, "pear")):
+    for call in (
+        lambda: store.write(index_of(), [document("b", "pear")], ()),
+        lambda: passage_ids(store, "pear"),
+    ):
         with pytest.raises(BadIndex, match="no such index"):
             call()
     assert not store.has(index_of())
     store.create(index_of())
     store.write(index_of(), [document(f"d{n}", "pear") for n in range(300)], ())
     store.write(index_of(), (), [f"d{n}" for n in range(1, 300)])
-    assert found(store, "pear") == ["d0#0"]
+    assert passage_ids(store, "pear") == ["d0#0"]
 
 
 def test_an_interrupted_batch_is_complete_after_a_repetition(prefix: str) -> None:
@@ -165,11 +168,11 @@ def test_an_interrupted_batch_is_complete_after_a_repetition(prefix: str) -> Non
             with pytest.raises(StageFailure):
                 write_on()
             # Nothing is visible half written.
-            assert found(watching, "old") in (["a#0", "a#1"], [])
+            assert passage_ids(watching, "old") in (["a#0", "a#1"], [])
             proxy.is_refusing = False
             store.write(index_of(), bodies, ())
-            assert found(watching, "old") == []
-            assert len(found(watching, "pear")) == 201
+            assert passage_ids(watching, "old") == []
+            assert len(passage_ids(watching, "pear")) == 201
             store.drop(index_of())
 
 
@@ -177,4 +180,4 @@ def test_a_namespace_without_vectors_is_searched_by_words(store: ElasticsearchSt
     words = index_of("words", dimension=0)
     store.create(words)
     store.write(words, [Document("a", "docs", "", (Passage("a#0", 0, "pear"),))], ())
-    assert found(store, "pear", "words") == ["a#0"]
+    assert passage_ids(store, "pear", "words") == ["a#0"]

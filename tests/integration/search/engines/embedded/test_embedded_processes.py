@@ -47,13 +47,13 @@ def last_batch(store: OneEngine, *, is_still: bool = True) -> int:
     `is_still`: nobody writes, so the vectors show the same batch.
     """
     (words,) = store.search_text("ns", ["always"], Search(depth=1_000, timeout_s=30))
-    found = {hit.passage_id for hit in words.hits}
-    batch = max(int(name[4:-2]) for name in found if name.startswith("new-"))
-    assert found == {"shared#0", "shared#1", *(f"new-{n}#0" for n in range(batch + 1))}
+    ids = {hit.passage_id for hit in words.hits}
+    batch = max(int(name[4:-2]) for name in ids if name.startswith("new-"))
+    assert ids == {"shared#0", "shared#1", *(f"new-{n}#0" for n in range(batch + 1))}
     (near,) = store.search_vectors("ns", questions(EAST), Search(depth=1_000, timeout_s=30))
-    assert {hit.passage_id for hit in near.hits} >= found
+    assert {hit.passage_id for hit in near.hits} >= ids
     if is_still:
-        assert len(near.hits) == len(found)
+        assert len(near.hits) == len(ids)
         (named,) = store.search_text("ns", [f"batch{batch}"], Search(depth=10, timeout_s=30))
         assert [hit.passage_id for hit in named.hits] == ["shared#0"]
         assert store.texts("ns", ["shared#0"], timeout_s=30)["shared#0"].text == f"batch{batch} always"
@@ -98,9 +98,9 @@ def test_nothing_acknowledged_is_lost_by_killing_a_busy_writer(folder: Path) -> 
             os.kill(process.pid, signal.SIGKILL)
             assert process.stdout is not None
             done = max([done, *map(int, process.stdout.read().split())])
-        shown = last_batch(store)
-        assert shown in (done, done + 1)  # the last batch may be committed without an acknowledgement
-        done = shown
+        batch = last_batch(store)
+        assert batch in (done, done + 1)  # the last batch may be committed without an acknowledgement
+        done = batch
     store.close()
 
 

@@ -40,7 +40,7 @@ def reader(folder: Path, *dies: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def ask(*processes: subprocess.Popen[str]) -> list[tuple[list[str], list[int]]]:
-    """The hits of each process, which are asked at the same time, and the inodes of the files that it has mapped."""
+    """The hits of each process, which search at the same time, and the inodes of the files that it has mapped."""
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("\n")
@@ -48,8 +48,8 @@ def ask(*processes: subprocess.Popen[str]) -> list[tuple[list[str], list[int]]]:
     answers = []
     for process in processes:
         assert process.stdout is not None
-        found, mapped = json.loads(process.stdout.readline())
-        answers.append((found, mapped))
+        ids, mapped = json.loads(process.stdout.readline())
+        answers.append((ids, mapped))
     return answers
 
 

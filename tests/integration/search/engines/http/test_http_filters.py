@@ -12,7 +12,7 @@ from tests.support.servers.search_server import SearchServer, says
 from tests.support.stores.wiki_source import Opens, ids, ranking_of
 
 
-def test_filters_look_at_the_fields_of_each_hit(server: SearchServer, opens: Opens) -> None:
+def test_filters_compare_the_fields_of_each_hit(server: SearchServer, opens: Opens) -> None:
     source = opens()
     assert ids(ranking_of(source, depth=1, filters={"source_type": "faq"})) == ["wiki/keys"]
     assert parse_qs(urlsplit(server.requests[0].target).query)["limit"] == ["50"], "filtering is done here"
@@ -92,7 +92,7 @@ def test_a_forced_filter_is_compared_here_whatever_the_endpoint_makes_of_it(
 
 
 def test_no_warning_says_what_a_key_forces_or_how_much_that_hides(server: SearchServer, opens: Opens) -> None:
-    """The endpoint is asked for two hits, of which one is another tenant's."""
+    """A request asks the endpoint for two hits, of which one is another tenant's."""
     server.answer = says({"items": [{"id": name, "owner": name} for name in ("acme", "other")]})
     source = opens(**PINECONE, metadata={"owner": "owner"}, max_hits=2)
     forced = {"owner": {"all": [{"contains": "acm"}]}}

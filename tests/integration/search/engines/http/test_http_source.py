@@ -76,9 +76,7 @@ def test_the_vector_of_a_question_is_sent_in_place_of_its_text(server: SearchSer
         opens().search_vectors("ns", vectors, Search(depth=5))
 
 
-def test_several_questions_are_asked_at_once_and_answered_in_order(
-    server: SearchServer, opens: Opens
-) -> None:
+def test_several_questions_are_sent_at_once_and_answered_in_order(server: SearchServer, opens: Opens) -> None:
     together = threading.Barrier(4)
 
     def answer(handler: Any) -> None:

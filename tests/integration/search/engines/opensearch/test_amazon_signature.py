@@ -57,14 +57,14 @@ class Amazon(Impostor):
     def _answer(self, target: str, body: bytes) -> Answer:
         _, headers = self.requests[-1]
         said = {"content-type": "application/json"}
-        credential, names, given = (part.partition("=")[2] for part in headers["authorization"].split(", "))
+        credential, names, actual = (part.partition("=")[2] for part in headers["authorization"].split(", "))
         scope = credential.removeprefix("AKIDEXAMPLE/")
         signed = names.split(";")
         if not {"host", "x-amz-date", "x-amz-security-token"} <= set(signed):
             return 403, b"{}", said
         if scope != f"{headers['x-amz-date'][:8]}/eu-west-1/es/aws4_request":
             return 403, json.dumps({"message": f"{FORBIDDEN}\n\nThe header was: secret token"}).encode(), said
-        if given != signature("POST", target, headers, signed, body, scope):
+        if actual != signature("POST", target, headers, signed, body, scope):
             return 403, b'{"message": "The request signature we calculated does not match"}', said
         return 200, b'{"errors": false}', said
 

@@ -15,9 +15,9 @@ from search.kinds import open_http_source
 from tests.integration.search.test_existing_elasticsearch import (
     MAPPING,
     PAPERS,
-    found,
     ids,
     options_on_the_page,
+    ranking_of,
 )
 from tests.support.servers.opensearch_server import OpenSearchServer
 
@@ -61,7 +61,7 @@ def stores(
 
 def test_words_and_vectors_are_found_with_and_without_filters(stores: dict[str, HttpSource]) -> None:
     def answer(name: str, **options: Any) -> list[str]:
-        return ids(found(stores[name], QUESTION, timeout_s=60.0, **options))
+        return ids(ranking_of(stores[name], QUESTION, timeout_s=60.0, **options))
 
     assert set(answer("papers")) == {"papers/miete", "papers/kaution", "papers/leer"}
     assert answer("paper_vectors", depth=2) == ["papers/miete", "papers/kaution"]

@@ -64,13 +64,13 @@ def test_a_graph_returns_as_many_hits_as_a_search_asks_for_also_under_a_filter(
             store.write(index, part, ())
             assert server.execute(has_graph, name) == [(graphs,)]
 
-        def found(depth: int, **filters: bool) -> list[str]:
+        def document_ids(depth: int, **filters: bool) -> list[str]:
             search = Search(depth=depth, timeout_s=60, filters=filters)
             return [hit.document_id for hit in store.search_vectors("ns", vectors[70:71], search)[0].hits]
 
-        assert found(1) == ["d070"]
-        assert [len(found(depth)) for depth in (100, 550, 1_000)] == [100, 550, 600]
-        assert sorted(found(100, is_rare=True)) == [f"d{n:03}" for n in range(0, 600, 60)]
+        assert document_ids(1) == ["d070"]
+        assert [len(document_ids(depth)) for depth in (100, 550, 1_000)] == [100, 550, 600]
+        assert sorted(document_ids(100, is_rare=True)) == [f"d{n:03}" for n in range(0, 600, 60)]
 
 
 @pytest.mark.slow
@@ -86,20 +86,20 @@ def test_a_ranking_is_the_same_whether_frequent_words_are_looked_up_or_read(
 
     documents = [document(f"d{n}", text(30), metadata={"third": n % 3}) for n in range(300)]
     questions = [text(int(drawn.integers(2, 16))) for _ in range(40)]
-    only_looked_up = searching._TEXT.replace("WHERE NOT EXISTS (SELECT FROM bound)", "WHERE false")
+    bisection_only = searching._TEXT.replace("WHERE NOT EXISTS (SELECT FROM bound)", "WHERE false")
     with server.database() as name, opened(server.url(name), vectors=False) as engine:
         engine.create(index_of())
         engine.write(index_of(), documents, ())
 
-        def found(search: Search, name: str, value: object) -> list[tuple[Hit, ...]]:
+        def all_hits(search: Search, name: str, value: object) -> list[tuple[Hit, ...]]:
             with monkeypatch.context() as changed:
                 changed.setattr(searching, name, value)
                 return [ranking.hits for ranking in engine.search_text("ns", questions, search)]
 
         for search in (Search(5, timeout_s=60), Search(5, {"third": 1}, timeout_s=60)):
-            read, looked_up = found(search, "RARE_SHARE", 0), found(search, "_TEXT", only_looked_up)
-            assert found(search, "RARE_SHARE", 0.3) == read
-            complete = [(ours, whole) for ours, whole in zip(looked_up, read, strict=True) if ours]
+            read, bisected = all_hits(search, "RARE_SHARE", 0), all_hits(search, "_TEXT", bisection_only)
+            assert all_hits(search, "RARE_SHARE", 0.3) == read
+            complete = [(ours, whole) for ours, whole in zip(bisected, read, strict=True) if ours]
             assert [ours for ours, _ in complete] == [whole for _, whole in complete]
             assert 5 < len(complete) < 40
 

@@ -78,23 +78,23 @@ class Schema(LocalHttp):
 
     def __init__(self) -> None:
         super().__init__(Collection)
-        self.prunes, self.status, self.asked = False, 503, 0
+        self.prunes, self.status, self.calls = False, 503, 0
 
 
 class Collection(QuietHandler):
     def answer(self) -> None:
-        self.owner.asked += 1
-        told = {"invertedIndexConfig": {"usingBlockMaxWAND": self.owner.prunes}}
-        self.send(self.owner.status, json.dumps(told).encode())
+        self.owner.calls += 1
+        settings = {"invertedIndexConfig": {"usingBlockMaxWAND": self.owner.prunes}}
+        self.send(self.owner.status, json.dumps(settings).encode())
 
 
-def test_pruning_is_asked_about_until_it_is_known_and_again_for_each_index() -> None:
+def test_a_store_asks_about_pruning_until_it_knows_and_again_for_each_index() -> None:
     async def searches(schema: Schema) -> None:
         pruning = Pruning(WeaviateEndpoint(url=schema.origin), key=None)
         assert await pruning.least_hits(index_of()) == MOST_RESULTS, "not known"
         schema.status = 200
         assert [await pruning.least_hits(index_of()) for _ in range(3)] == [0] * 3
-        assert schema.asked == 2
+        assert schema.calls == 2
         schema.prunes = True  # in a collection that was created again
         assert await pruning.least_hits(index_of()) == 0
         assert await pruning.least_hits(index_of("other")) == MOST_RESULTS
@@ -148,8 +148,8 @@ def test_a_wrong_key_is_one_failure_that_does_not_show_it(
     for call in calls(store):
         with pytest.raises(failure, match=message) as raised:
             call()
-        shown = "".join(traceback.format_exception(raised.value)) + repr(store) + repr(vars(store))
-        assert not [secret for secret in ("a-wrong-key", KEY) if secret in shown]
+        printed = "".join(traceback.format_exception(raised.value)) + repr(store) + repr(vars(store))
+        assert not [secret for secret in ("a-wrong-key", KEY) if secret in printed]
     store.close()
 
 

@@ -138,8 +138,8 @@ class TestWriting:
 
 
 def then_cut_off(written: Callable[..., object]) -> Callable[..., None]:
-    def cut_off(*given: Any) -> None:
-        written(*given)
+    def cut_off(*arguments: Any) -> None:
+        written(*arguments)
         raise StoreUnavailable("cut off")
 
     return cut_off

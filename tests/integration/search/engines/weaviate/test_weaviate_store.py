@@ -43,8 +43,8 @@ class TestVectors:
     def test_a_small_namespace_is_searched_exactly_and_hnsw_finds_nearly_all(self) -> None:
         chance = np.random.default_rng(5)
         vectors = normalised(chance.normal(size=(2_000, 32)).astype(np.float32))
-        asked = normalised(chance.normal(size=(50, 32)).astype(np.float32))
-        cosines = asked @ vectors.T
+        questions = normalised(chance.normal(size=(50, 32)).astype(np.float32))
+        cosines = questions @ vectors.T
         all_best = np.argsort(-cosines, axis=1)[:, :10]
         odd_best = np.argsort(-cosines[:, 1::2], axis=1)[:, :10] * 2 + 1
         for options, searches in (
@@ -58,7 +58,7 @@ class TestVectors:
                 store.write(index, vector_documents(vectors), ())
                 for filters, best, least in searches:
                     search = Search(depth=10, filters=filters, timeout_s=30)
-                    rankings = store.search_vectors("ns", asked, search)
+                    rankings = store.search_vectors("ns", questions, search)
                     hits = [{hit.document_id for hit in ranking.hits} for ranking in rankings]
                     exact = [{f"d{place:05}" for place in row} for row in best]
                     assert sum(len(ours & right) for ours, right in zip(hits, exact, strict=True)) >= least
@@ -74,8 +74,8 @@ class TestHybrid:
         vectors = normalised(np.random.default_rng(13).normal(size=(41, 4)).astype(np.float32))
         store.create(index_of())
         texts = [" ".join(["pear"] * chance.randrange(4) + ["plum"] * (i + 1)) for i in range(40)]
-        held = zip(texts, vectors[1:], strict=True)
-        documents = [document(f"d{i:02}", text, vectors=(of,)) for i, (text, of) in enumerate(held)]
+        pairs = zip(texts, vectors[1:], strict=True)
+        documents = [document(f"d{i:02}", text, vectors=(of,)) for i, (text, of) in enumerate(pairs)]
         store.write(index_of(), documents, ())
         search = Search(depth=60, timeout_s=30)
         (lexical,) = store.search_text("ns", ["pear"], search)

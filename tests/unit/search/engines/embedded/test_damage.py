@@ -54,11 +54,11 @@ def test_a_lexical_commit_can_be_repeated_after_a_crash(tmp_path: Path) -> None:
     shutil.copytree(index, whole)
     known = {path.name for path in index.iterdir()}
     write_index(whole, delete=[1], add=[(9, "plum")])
-    left = [path for path in whole.glob("*.del") if path.name not in known]
-    assert len(left) == 1
-    shutil.copy(left[0], index)
+    leftovers = [path for path in whole.glob("*.del") if path.name not in known]
+    assert len(leftovers) == 1
+    shutil.copy(leftovers[0], index)
     managed = json.loads((index / ".managed.json").read_text())
-    (index / ".managed.json").write_text(json.dumps([*managed, left[0].name]))
+    (index / ".managed.json").write_text(json.dumps([*managed, leftovers[0].name]))
     write_index(index, delete=[1], add=[(9, "plum")])
     searcher = LexicalIndex(index).reloaded()
     assert [rid for rid in range(10) if searcher.has(rid)] == [2, 3, 4, 9]

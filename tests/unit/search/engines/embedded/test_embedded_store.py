@@ -35,7 +35,7 @@ class TestEmbeddedStoreInSegments(
     """A store with vectors in files, in which products of codes find the candidates."""
 
     @pytest.fixture(autouse=True)
-    def _of_two(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _small_segments(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("search.engines.embedded.vector_segments.SIZE", 2)
 
 

@@ -23,16 +23,16 @@ from tests.unit.search.engines.embedded.rows import rows_of
 
 
 class Ticks(Deadline):
-    """Is over when it has been looked at this many times."""
+    """Is over after so many checks."""
 
-    def __init__(self, looks: int) -> None:
-        super().__init__(looks, "the store")
-        self.looks = looks
+    def __init__(self, checks: int) -> None:
+        super().__init__(checks, "the store")
+        self.checks = checks
 
     @property
     def remaining_s(self) -> float:
-        self.looks -= 1
-        return float(self.looks)
+        self.checks -= 1
+        return float(self.checks)
 
 
 class Watched(Mapping[str, Any]):
@@ -59,7 +59,7 @@ def rows_of_fields(fields: list[Mapping[str, Any]]) -> Rows:
     return rows_of(list(range(len(fields))), passage_ids, versions)
 
 
-def test_a_search_looks_at_its_deadline_after_each_document_and_the_next_one_goes_on_from_there() -> None:
+def test_a_search_checks_its_deadline_after_each_document_and_the_next_one_goes_on_from_there() -> None:
     read: list[int] = []
     rows = rows_of_fields([Watched({"n": number}, partial(read.append, number)) for number in range(1_000)])
     masks = Masks()
@@ -104,7 +104,7 @@ def test_while_one_filter_is_judged_searches_with_others_and_with_the_same_are_a
 def test_the_results_of_filters_on_many_fields_are_kept_up_to_a_number_of_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(filter_masks, "_KEPT_BYTES", 3_000)
+    monkeypatch.setattr(filter_masks, "_MOST_CACHED_BYTES", 3_000)
     masks, rows = Masks(), rows_of_fields([{"n": number} for number in range(1_000)])
     for number in range(20):
         masks.allowed(rows, Search(1, {"n": number}), Ticks(10_000))

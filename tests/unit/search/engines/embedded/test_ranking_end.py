@@ -31,7 +31,7 @@ def test_a_ranking_ends_with_the_passage_that_brings_the_last_document(
     documents, scores = [one for one, _ in candidates], [score for _, score in candidates]
     versions = [DocumentVersion(f"d{n}", {}, "wiki", None, f"hash {n}", None) for n in range(6)]
     rows = rows_of(documents, passage_ids, versions)
-    found = cut(rows, np.arange(len(candidates)), np.array(scores), depth, unseen_score=unseen_score)
+    scored = cut(rows, np.arange(len(candidates)), np.array(scores), depth, unseen_score=unseen_score)
 
     order = sorted(range(len(candidates)), key=lambda row: (-scores[row], passage_ids[row]))
     ends = [n for n in range(1, len(order) + 1) if len({documents[row] for row in order[:n]}) == depth]
@@ -41,6 +41,6 @@ def test_a_ranking_ends_with_the_passage_that_brings_the_last_document(
         Hit(passage_ids[row], f"d{documents[row]}", 0.0 + scores[row], "wiki", None, f"hash {documents[row]}")
         for row in order[:size]
     ]
-    hits = None if found is None else rows.hits(*found)
+    hits = None if scored is None else rows.hits(*scored)
     assert hits == (None if is_open else tuple(expected))
     assert "-0.0" not in repr(hits)

@@ -78,8 +78,8 @@ def test_a_reader_keeps_the_files_of_the_namespaces_that_were_searched_last(
     other = embedded_store(folder)
     open_ones = []
     for name in ("n0", "n1", "n0", "n2", "n3", "n0"):
-        (found,) = other.search_text(name, ["pear"], Search(5, timeout_s=30))
-        assert [hit.document_id for hit in found.hits] == [name]
+        (ranking,) = other.search_text(name, ["pear"], Search(5, timeout_s=30))
+        assert [hit.document_id for hit in ranking.hits] == [name]
         maps = Path("/proc/self/maps").read_text()
         open_ones.append([one for one in ("n0", "n1", "n2", "n3") if f"{folder}/lexical/{one}." in maps])
     assert open_ones == [["n0"], ["n0", "n1"], ["n0", "n1"], ["n0", "n2"], ["n2", "n3"], ["n0", "n3"]]
@@ -111,23 +111,23 @@ def test_a_reader_between_the_two_commits_of_a_batch_waits_for_the_second(
 ) -> None:
     store.upsert("ns", [document("a", "pear"), document("b", "pear")])
     late = embedded_store(folder)
-    looks: list[float] = []
-    looked_twice = threading.Event()
+    pauses: list[float] = []
+    paused_twice = threading.Event()
 
-    def look_again(pause_s: float) -> None:
-        looks.append(pause_s)
-        if len(looks) == 2:
-            looked_twice.set()
-        looked_twice.wait(pause_s)
+    def pause(pause_s: float) -> None:
+        pauses.append(pause_s)
+        if len(pauses) == 2:
+            paused_twice.set()
+        paused_twice.wait(pause_s)
 
     def record(*arguments: Any, **options: Any) -> int:
         reading.append(threads.submit(names, late, "pear"))
-        assert looked_twice.wait(30)
+        assert paused_twice.wait(30)
         return really_record(*arguments, **options)
 
     really_record, reading = DocumentTable.record, list[Future[list[str]]]()
     monkeypatch.setattr(reader, "_ATTEMPTS", 100_000)
-    monkeypatch.setattr("search.engines.embedded.namespace_reader.time.sleep", look_again)
+    monkeypatch.setattr("search.engines.embedded.namespace_reader.time.sleep", pause)
     monkeypatch.setattr(DocumentTable, "record", record)
     with ThreadPoolExecutor(1) as threads:
         store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear")])
@@ -150,7 +150,7 @@ def test_a_view_of_a_growing_array_never_changes() -> None:
 def test_a_search_with_the_generation_just_read_shows_at_least_that_generation(
     store: OneEngine, folder: Path
 ) -> None:
-    def found(generation: int) -> list[list[str]]:
+    def ids_at(generation: int) -> list[list[str]]:
         search = Search(10, generation=generation)
         by_text = other.search_text("ns", ["pear"], search)
         by_vector = other.search_vectors("ns", questions(EAST), search)
@@ -160,12 +160,12 @@ def test_a_search_with_the_generation_just_read_shows_at_least_that_generation(
     for batch in range(1, 5):
         store.upsert("ns", [document(f"d{batch}", "pear")])
         expected = [f"d{n}" for n in range(1, batch + 1)]
-        assert found(other.generation("ns")) == [expected, expected]
-        assert found(1) == [expected, expected]  # a generation that is not loaded any more
+        assert ids_at(other.generation("ns")) == [expected, expected]
+        assert ids_at(1) == [expected, expected]  # a generation that is not loaded any more
     store.delete("ns", ["d1"])
-    assert found(other.generation("ns")) == [expected[1:], expected[1:]]
+    assert ids_at(other.generation("ns")) == [expected[1:], expected[1:]]
     store.drop("ns")
     store.create("ns", MANIFEST)
     store.upsert("ns", [document("e", "pear")])
-    assert found(other.generation("ns")) == [["e"], ["e"]]
+    assert ids_at(other.generation("ns")) == [["e"], ["e"]]
     other.close()

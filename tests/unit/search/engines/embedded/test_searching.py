@@ -70,27 +70,27 @@ def test_a_passage_without_a_vector_is_found_only_by_its_words(store: OneEngine)
 def test_a_text_is_looked_up_once_for_two_branches_and_again_after_a_write_or_with_filters(
     store: OneEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked_up: list[int] = []
+    limits: list[int] = []
     best = LexicalSearcher.best
 
     def counting(searcher: LexicalSearcher, query: Any, limit: int) -> Any:
-        looked_up.append(limit)
+        limits.append(limit)
         return best(searcher, query, limit)
 
     monkeypatch.setattr(LexicalSearcher, "best", counting)
-    monkeypatch.setattr("search.engines.embedded.text_search._KEPT", 2)
+    monkeypatch.setattr("search.engines.embedded.text_search._MOST_CACHED", 2)
     store.upsert("ns", [document(f"d{n}", "pear plum " * n + "fig", metadata={"n": n}) for n in (1, 2, 3)])
     deep = names(store, "pear", 100)
-    assert (len(deep), len(looked_up)) == (3, 1)
+    assert (len(deep), len(limits)) == (3, 1)
     assert names(store, "pear", 2) == deep[:2]
-    assert len(looked_up) == 1
+    assert len(limits) == 1
     (filtered,) = store.search_text("ns", ["pear"], Search(depth=100, filters={"n": 2}))
-    assert ([hit.document_id for hit in filtered.hits], len(looked_up)) == (["d2"], 2)
+    assert ([hit.document_id for hit in filtered.hits], len(limits)) == (["d2"], 2)
     for text in ("plum", "fig", "pear"):  # the third one has no place beside the others
         assert sorted(names(store, text, 100)) == sorted(deep)
-    assert len(looked_up) == 5
+    assert len(limits) == 5
     store.delete("ns", deep[:1])
-    assert (names(store, "pear", 100), len(looked_up)) == (deep[1:], 6)
+    assert (names(store, "pear", 100), len(limits)) == (deep[1:], 6)
 
 
 def test_a_search_after_its_deadline_is_a_timeout(store: OneEngine) -> None:

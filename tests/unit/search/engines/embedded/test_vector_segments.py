@@ -40,7 +40,7 @@ def at_random(dimension: int) -> Matrix:
     return unit(np.random.default_rng(3).standard_normal((300, dimension)))
 
 
-def of_topics(dimension: int) -> Matrix:
+def ten_topics(dimension: int) -> Matrix:
     """Ten topics, and two numbers of each vector much larger than all others, as some models have them."""
     random = np.random.default_rng(4)
     vectors = random.standard_normal((10, dimension))[np.arange(300) % 10]
@@ -57,7 +57,7 @@ def near_duplicates() -> Matrix:
     return unit(vectors)
 
 
-def of_minilm() -> Matrix:
+def minilm_vectors() -> Matrix:
     things = ["pears", "plums", "trains", "a late train to Rome", "the moon", "old books", "a red bicycle"]
     does = ["are sold here", "cost more than last year", "was never seen again", "is what she likes best"]
     when = [
@@ -74,9 +74,9 @@ def of_minilm() -> Matrix:
 
 
 KINDS: dict[str, Callable[[], Matrix]] = {
-    "MiniLM": of_minilm,
+    "MiniLM": minilm_vectors,
     "768 at random": lambda: at_random(768),
-    "768 of topics": lambda: of_topics(768),
+    "768 of topics": lambda: ten_topics(768),
     "near-duplicates": near_duplicates,
 }
 
@@ -95,10 +95,10 @@ def test_a_ranking_by_codes_is_the_one_of_all_cosines(folder: Path, store: OneEn
     )
     random = np.random.default_rng(6)
     questions = unit(vectors[::20] + random.standard_normal(vectors[::20].shape) / vectors.shape[1])
-    for filters, held in (({}, range(len(vectors))), ({"n": 1}, range(1, len(vectors), 2))):
+    for filters, rows in (({}, range(len(vectors))), ({"n": 1}, range(1, len(vectors), 2))):
         rankings = store.search_vectors("ns", questions, Search(depth=20, filters=filters, timeout_s=30))
         for question, ranking in zip(questions, rankings, strict=True):
-            scores = {i: round(float((vectors[i] * question).sum(dtype=np.float64)), 6) + 0.0 for i in held}
+            scores = {i: round(float((vectors[i] * question).sum(dtype=np.float64)), 6) + 0.0 for i in rows}
             expected = sorted(scores, key=lambda i: (-scores[i], i))[:20]
             assert [(hit.document_id, hit.score) for hit in ranking.hits] == [
                 (f"d{i:03}", scores[i]) for i in expected
@@ -113,7 +113,7 @@ def extremes() -> Matrix:
     return unit(signs)
 
 
-@pytest.mark.parametrize("vectors", [at_random(256)[:SIZE], of_topics(256)[:SIZE], extremes()])
+@pytest.mark.parametrize("vectors", [at_random(256)[:SIZE], ten_topics(256)[:SIZE], extremes()])
 def test_no_product_of_codes_is_wrong_by_more_than_its_bound(tmp_path: Path, vectors: Matrix) -> None:
     files = SegmentFiles(tmp_path, 256)
     files.write(0, 0, np.arange(1, SIZE + 1), vectors)
@@ -137,17 +137,17 @@ def test_what_is_added_replaced_and_deleted_between_two_questions_is_found_or_is
     monkeypatch.setattr(vector_segments, "SIZE", 8)
     random = np.random.default_rng(8)
     others = [embedded_store(folder), embedded_store(folder)]
-    held: dict[str, Matrix] = {}
+    stored: dict[str, Matrix] = {}
     for step in range(8):
         written = {f"d{n}": unit(random.standard_normal((2, 4))) for n in random.integers(0, 60, 20)}
-        gone = [name for name in held if random.random() < 0.2 and name not in written]
+        gone = [name for name in stored if random.random() < 0.2 and name not in written]
         store.upsert("ns", [document(name, "x", "y", vectors=tuple(rows)) for name, rows in written.items()])
         store.delete("ns", gone)
-        held = {name: rows for name, rows in (held | written).items() if name not in gone}
+        stored = {name: rows for name, rows in (stored | written).items() if name not in gone}
         reading = embedded_store(folder) if step % 4 == 3 else others[step % 2]
         question = unit(random.standard_normal((1, 4)))
         (ranking,) = reading.search_vectors("ns", question, Search(depth=1_000, timeout_s=30))
-        expected = {f"{name}#{i}": rows[i] @ question[0] for name, rows in held.items() for i in (0, 1)}
+        expected = {f"{name}#{i}": rows[i] @ question[0] for name, rows in stored.items() for i in (0, 1)}
         assert {hit.passage_id: hit.score for hit in ranking.hits} == pytest.approx(expected, abs=2e-6)
         assert [hit.score for hit in ranking.hits] == sorted(
             (hit.score for hit in ranking.hits), reverse=True
@@ -255,13 +255,13 @@ def test_a_process_that_waits_in_vain_maps_what_the_other_has_written_meanwhile(
     filled(store, 2 * SIZE)
     other, writing = embedded_store(folder), SegmentFiles.writing
 
-    def held(files: SegmentFiles) -> NoReturn:
+    def timed_out(files: SegmentFiles) -> NoReturn:
         with monkeypatch.context() as patch:
             patch.setattr(SegmentFiles, "writing", writing)
             near(other)
         raise TimeoutError
 
-    monkeypatch.setattr(SegmentFiles, "writing", held)
+    monkeypatch.setattr(SegmentFiles, "writing", timed_out)
     assert near(store) == near(other)
     *shared, own = store.engine._view("ns", vectors=True).vectors
     assert (len(shared), len(own.rows)) == (2, 0)
@@ -277,8 +277,8 @@ def test_segments_of_mostly_dead_passages_are_written_anew_by_a_process_that_sta
     other = embedded_store(folder)
     assert sorted(near(other)) == sorted(near(store)) == names[3 * SIZE - 5 :]
     (file,) = segments(folder)
-    held = other.vectors("ns", [f"{name}#0" for name in names[3 * SIZE - 5 :][:SIZE]])
-    assert np.load(file)["vectors"].tolist() == [vector.tolist() for vector in held.values()]
+    vectors = other.vectors("ns", [f"{name}#0" for name in names[3 * SIZE - 5 :][:SIZE]])
+    assert np.load(file)["vectors"].tolist() == [vector.tolist() for vector in vectors.values()]
     other.close()
 
 

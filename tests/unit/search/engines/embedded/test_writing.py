@@ -64,6 +64,6 @@ def test_a_replaced_document_leaves_no_text_and_no_vector(store: OneEngine, fold
     store.upsert("ns", [document("a", "private words")])
     store.upsert("ns", [document("a", "public")])
     with sqlite3.connect(folder / "corpus.db") as connection:
-        kept = connection.execute("SELECT text, vector IS NULL FROM chorale_passage ORDER BY rid").fetchall()
+        rows = connection.execute("SELECT text, vector IS NULL FROM chorale_passage ORDER BY rid").fetchall()
     connection.close()
-    assert kept == [("", 1), ("public", 0)]
+    assert rows == [("", 1), ("public", 0)]
