@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from cli.installation import find_installation
-from cli.namespace_states import existing, known, namespace_fields, namespaces_table, publish, published
+from cli.namespace_states import (
+    existing,
+    known,
+    namespace_fields,
+    namespaces_table,
+    order_of,
+    publish,
+    published,
+)
 from cli.options import AsJson, EncoderName, Yes, command_group, confirm_deletion
 from cli.progress import ProgressBar, working_bar
 from cli.terminal import counted, facts_table, print_result, stderr
@@ -182,7 +190,7 @@ def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
         confirm_deletion(documents, f"Delete {namespace} with {documents}?", as_json=as_json)
     try:
         with working_bar(f"deleting {namespace}"):
-            drop_namespace(installation.resources, namespace)
+            drop_namespace(installation.resources, namespace, order_of(installation, namespace))
     except StageFailure as error:
         raise ServiceError(
             f"{error}; other stores may have deleted their part of {namespace!r}: when that is mended, run this again"

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ingest.raw_documents import RawDocument
 from ingest.read import last_of_each, read_rows
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 from tasks.indexing.message_order import TurnOver, WriteOrder
-from tasks.indexing.namespace_writer import encoder_of, index_corpus
+from tasks.indexing.namespace_writer import encoder_of, index_corpus, superseded
 from tasks.wiring.resources import Resources
 
 MOST_UNFINISHED = 4
@@ -99,6 +100,13 @@ def index_handed_in(
     """
     items = list(last_of_each(read_rows(documents, source=source)))
     while True:
+        if order is not None and order.is_namespace_deleted():
+            # The namespace is not made again for documents that are older than its deletion.
+            left_out = [
+                superseded(item.document_id) if isinstance(item, RawDocument) else item for item in items
+            ]
+            so_far.report.skipped += left_out[so_far.written :]
+            return so_far.report
         if so_far.ahead is None:
             indexing = encoder_of(resources, namespace, encoder).indexing
             so_far.ahead = EmbeddingPrefetch(indexing, is_over=is_over, has_capacity=has_capacity)

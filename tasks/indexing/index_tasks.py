@@ -242,7 +242,7 @@ def delete_task(
         from tasks.indexing.namespace_writer import delete_documents, drop_namespace
 
         if whole_namespace is True:
-            return drop_namespace(message.resources, check_namespace(namespace))
+            return drop_namespace(message.resources, check_namespace(namespace), order)
         document_ids, skipped = read_ids(ids)
         report = delete_documents(
             message.resources, document_ids, namespace=check_namespace(namespace), order=order

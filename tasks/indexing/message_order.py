@@ -17,6 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import cast
 
 from chorale_client.index_tickets import NOT_DONE_FOR_S
 from chorale_client.keys import INDEXED, NOT_DONE, WRITTEN
@@ -136,6 +137,10 @@ OUTCOME_TTL_S = 3_600
 """How long the outcome of a message can be read."""
 
 
+NAMESPACE = ""
+"""Stands among the written documents for the whole namespace, which was deleted.  No document has this id."""
+
+
 class DoneByAnother(Exception):
     """Another worker has done the same message; later writes are no longer kept for it."""
 
@@ -173,13 +178,26 @@ class WriteOrder:
         """The ids that a later message has written or deleted.  Raises DoneByAnother."""
         if self.is_done():
             raise DoneByAnother
+        later = self._later([*document_ids, NAMESPACE])
+        return set(document_ids) if NAMESPACE in later else later
+
+    def written_later(self) -> set[str]:
+        """The ids that later messages have written or deleted, as long as this one is noted as not done."""
+        names = self._client.zrangebyscore(self._keys[1], f"({self._handed_in}", "+inf")
+        return {name.decode() for name in cast("list[bytes]", names)} - {NAMESPACE}
+
+    def is_namespace_deleted(self) -> bool:
+        """Whether a later message or command has deleted the whole namespace."""
+        return NAMESPACE in self._later([NAMESPACE])
+
+    def _later(self, names: Sequence[str]) -> set[str]:
         with self._client.pipeline(transaction=False) as trip:
-            for document_id in document_ids:
-                trip.zscore(self._keys[1], document_id)
+            for name in names:
+                trip.zscore(self._keys[1], name)
             stamps = trip.execute()
         return {
             name
-            for name, stamp in zip(document_ids, stamps, strict=True)
+            for name, stamp in zip(names, stamps, strict=True)
             if stamp is not None and stamp > self._handed_in
         }
 

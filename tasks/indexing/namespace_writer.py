@@ -29,7 +29,7 @@ from tasks.branches.encoders import Encoder
 from tasks.indexing.batches import IndexingTarget, index_documents
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.indexing_run import IndexReport, Progress, SourceDocuments
-from tasks.indexing.message_order import WriteOrder
+from tasks.indexing.message_order import NAMESPACE, WriteOrder
 from tasks.wiring.resources import Resources
 
 
@@ -208,7 +208,12 @@ def index_corpus(
             ahead.split if ahead is not None else None,
         )
         with store.exclusive(namespace):
-            documents = documents if order is None else _not_overtaken(documents, order)
+            if order is not None and documents.ids is not None:
+                documents = _not_overtaken(documents, documents.ids, order)
+                if order.is_namespace_deleted():
+                    return IndexReport(
+                        skipped=[item for item in documents.items if isinstance(item, Skipped)]
+                    )
             report = index_documents(documents, target, progress=progress)
             if anew is not None:
                 anew.finish()
@@ -267,7 +272,7 @@ def _delete(
         if order is not None:
             overtaken = order.overtaken(document_ids)
             report.skipped += [
-                _overtaken(document_id) for document_id in document_ids if document_id in overtaken
+                superseded(document_id) for document_id in document_ids if document_id in overtaken
             ]
             document_ids = [document_id for document_id in document_ids if document_id not in overtaken]
         stored_ids = store.revisions_of(namespace, document_ids)
@@ -287,16 +292,23 @@ def _delete(
     return report
 
 
-def drop_namespace(resources: Resources, namespace: str) -> IndexReport:
-    """Delete a namespace with everything in it, in every store.
+def drop_namespace(resources: Resources, namespace: str, order: WriteOrder | None = None) -> IndexReport:
+    """Delete a namespace with everything in it, in every store.  With `order`, documents that were handed in earlier do not make it
+    again, and those that later messages have written stay.
 
     Raises UnknownNamespace, WriterBusy, and StageFailure: then other stores may have deleted their part.
     """
     store = resources.writing_store
     state = next(iter(store.namespaces(names=[namespace])), None)
+    if order is not None:
+        # An older message may be about to make a namespace that is not there yet.
+        order.keep([NAMESPACE])
     if state is None:
         raise UnknownNamespace(namespace, "the stores", [state.name for state in store.namespaces(limit=20)])
     with store.exclusive(namespace):
+        if order is not None and (later := order.written_later()):
+            older_ids = sorted(store.revisions(namespace).keys() - later)
+            return _delete(resources, older_ids, namespace=namespace, order=order)
         store.drop(namespace)
         # Without a generation in Redis no cached answer is served, and none is stored.
         with suppress(RedisError):
@@ -321,12 +333,10 @@ def _checked(documents: SourceDocuments, closed: ClosedValues) -> SourceDocument
     return replace(documents, items=items if documents.ids is None else list(items))
 
 
-def _not_overtaken(documents: SourceDocuments, order: WriteOrder) -> SourceDocuments:
-    if (ids := documents.ids) is None:
-        return documents
+def _not_overtaken(documents: SourceDocuments, ids: Sequence[str], order: WriteOrder) -> SourceDocuments:
     overtaken = order.overtaken(ids)
     items = [
-        _overtaken(item.document_id)
+        superseded(item.document_id)
         if isinstance(item, RawDocument) and item.document_id in overtaken
         else item
         for item in documents.items
@@ -334,5 +344,5 @@ def _not_overtaken(documents: SourceDocuments, order: WriteOrder) -> SourceDocum
     return replace(documents, items=items)
 
 
-def _overtaken(document_id: str) -> Skipped:
+def superseded(document_id: str) -> Skipped:
     return Skipped(document_id, NotIndexed.SUPERSEDED, "overtaken: a later message has written or deleted it")

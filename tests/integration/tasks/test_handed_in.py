@@ -33,7 +33,8 @@ from models.not_indexed import NotIndexed
 from search.documents.reading import Documents
 from search.documents.store import DocumentStore
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
-from tasks.indexing.message_order import Turns, turn_s
+from tasks.indexing.message_order import Turns, WriteOrder, turn_s
+from tasks.indexing.namespace_writer import drop_namespace
 from tasks.registration import make_app
 from tasks.wiring.pipeline import load_pipeline
 from tasks.wiring.resources import Resources
@@ -258,6 +259,37 @@ def test_a_document_deleted_before_its_namespace_exists_stays_deleted(app: Celer
     work(app, last_first=True)
     assert indexed_ids(app) == {"rent"}
     assert client.wait_visible(deleted).error == "there is no namespace 'docs'; there are: none yet"
+
+
+@pytest.mark.parametrize("last_first", [True, False])
+def test_a_namespace_is_deleted_with_what_was_handed_in_before_and_made_anew_by_what_comes_after(
+    app: Celery, client: Chorale, last_first: bool
+) -> None:
+    done(app, client.upsert("docs", [RENT]))
+    older = client.upsert("docs", [TEA])
+    deleted = client.delete_namespace("docs")
+    work(app, last_first=last_first)
+    assert client.wait_visible(deleted).error is None
+    # Whichever came first, the message ended, and no namespace is there again.
+    assert client.wait_visible(older).error is None
+    assert not app.resources.writing_store.namespaces(names=["docs"])
+
+    older = client.upsert("docs", [TEA])
+    client.delete_namespace("docs")
+    client.upsert("docs", [RENT])
+    work(app, last_first=last_first)
+    assert indexed_ids(app) == {"rent"}
+    assert client.wait_visible(older).reasons in ({}, {"superseded": 1})
+
+
+def test_a_command_deletes_a_namespace_with_what_waits(app: Celery, client: Chorale) -> None:
+    done(app, client.upsert("docs", [RENT]))
+    waiting = client.upsert("docs", [TEA])
+    resources = app.resources
+    drop_namespace(resources, "docs", WriteOrder(resources.redis, "docs", next_stamp(resources.redis)))
+    work(app)
+    assert not resources.writing_store.namespaces(names=["docs"])
+    assert client.wait_visible(waiting).reasons == {"superseded": 1}
 
 
 @pytest.mark.slow
