@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ class View:
     masks: Masks
     searcher: TextSearcher | None
     vectors: Vectors | None
+    retry_at_s: float
+    """When another process may have written vectors that this one has itself (monotonic)."""
 
     def allowed(self, search: Search, deadline: Deadline) -> Allowed:
         """The passages that the filters and exclusions of a search let through.  Raises StoreTimeout."""
@@ -150,8 +153,10 @@ class NamespaceReader:
             # In the opposite order of writing: if the passages are not ahead of the rows, the documents are not either.
             document_searcher = documents.reloaded()
             searcher = TextSearcher(passages.reloaded(), document_searcher)
-        return View(visible, manifest, rows, self._masks, searcher, loaded)
+        retry_at_s = math.inf if self._vectors is None else self._vectors.retry_at_s
+        return View(visible, manifest, rows, self._masks, searcher, loaded, retry_at_s)
 
 
 def _has(view: View, text: bool, vectors: bool) -> bool:
-    return (not text or view.searcher is not None) and (not vectors or view.vectors is not None)
+    has_vectors = view.vectors is not None and time.monotonic() < view.retry_at_s
+    return (not text or view.searcher is not None) and (not vectors or has_vectors)

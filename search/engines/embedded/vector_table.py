@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +16,8 @@ from search.engines.embedded.passage_rows import Rows
 from search.engines.embedded.vector_segments import Segment, SegmentFiles
 
 _READ_AT_ONCE = 4_096
+_RETRY_S = 1.0
+"""After this time a process looks again for a segment that another process was writing."""
 
 # The plus makes SQLite walk the table by rid; by namespace it would sort all vectors first.
 _VECTORS = """
@@ -54,9 +58,12 @@ class VectorTable:
         self._own = Segment(np.zeros(0, np.int64), np.zeros((0, files.dimension), np.float32))
         self._loaded = 0
         """The last rid that was visible."""
+        self.retry_at_s = math.inf
+        """When `catch_up` may find a segment for vectors that this process now has itself (monotonic)."""
 
     def catch_up(self, connection: SqlConnection, rows: Rows) -> Vectors:
         """Load new vectors, inside the transaction that loaded `rows`."""
+        self.retry_at_s = math.inf
         while (segment := self._next_segment(connection, rows)) is not None:
             self._segments.append(segment)
         parts = [_part_of(segment, rows) for segment in self._segments]
@@ -98,9 +105,10 @@ class VectorTable:
                     if len(rids) == files.size:
                         files.write(number, after, rids, vectors)
                         segment = files.open(number, after)
-        except OSError:
+        except OSError as error:
             # The other process has the lock for its next segment already, but may have written this one.
-            return opened()
+            if (segment := opened()) is None and isinstance(error, TimeoutError):
+                self.retry_at_s = time.monotonic() + _RETRY_S
         return segment
 
     def _read(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from inference.embedders import OnnxEmbedder
 from models.documents import Matrix, Passage
-from search.engines.embedded import vector_segments
+from search.engines.embedded import vector_segments, vector_table
 from search.engines.embedded.vector_segments import Questions, SegmentFiles
 from search.protocol import Search
 from tests.contracts.embedder import MODEL
@@ -220,14 +220,20 @@ def test_without_room_for_a_file_a_process_holds_its_vectors_itself(
     assert [file.name for file in vectors.iterdir()] == ["lock"]
 
 
-def test_a_search_waits_for_no_writer_of_a_file_until_its_deadline(store: OneEngine, folder: Path) -> None:
+def test_a_search_waits_for_no_writer_of_a_file_until_its_deadline(
+    store: OneEngine, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = filled(store, SIZE)
     (index,) = (folder / "lexical").iterdir()
     (index / "vectors").mkdir()
+    monkeypatch.setattr(vector_table, "_RETRY_S", 0.0)
     with FileLock(index / "vectors" / "lock"):
         (ranking,) = store.search_vectors("ns", questions(EAST), Search(depth=SIZE, timeout_s=8))
     assert sorted(hit.document_id for hit in ranking.hits) == names
     assert segments(folder) == []
+    # The next search shares the vectors, although no document has changed.
+    assert sorted(near(store)) == names
+    assert len(segments(folder)) == 1
 
 
 def test_fewer_vectors_than_a_segment_has_need_no_file(store: OneEngine, folder: Path) -> None:
