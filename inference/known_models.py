@@ -43,8 +43,8 @@ class KnownModel:
 def _encoder(
     name: str, millions: int, ndcg: float | None, dimensions: int = 384, max_pieces: int = 512, **more: object
 ) -> KnownModel:
-    given = {"languages": "English", "licence": "Apache-2.0", "source": MTEB, **more}
-    return KnownModel(name, "encoder", millions, dimensions, max_pieces, ndcg=ndcg, **given)  # type: ignore[arg-type]
+    fields = {"languages": "English", "licence": "Apache-2.0", "source": MTEB, **more}
+    return KnownModel(name, "encoder", millions, dimensions, max_pieces, ndcg=ndcg, **fields)  # type: ignore[arg-type]
 
 
 def _reranker(name: str, millions: int, ndcg: float, max_pieces: int) -> KnownModel:

@@ -44,17 +44,17 @@ def check_first_seen(name: str, commit: str, hashes: Mapping[str, str], trust: M
         return
     from filelock import FileLock  # its import takes 27 ms
 
-    kept = trust.hashes / f"{name}@{trust.revision or 'main'}.json".replace("/", "--")
+    hash_file = trust.hashes / f"{name}@{trust.revision or 'main'}.json".replace("/", "--")
     trust.hashes.mkdir(parents=True, exist_ok=True)
     with FileLock(trust.hashes / "lock"):
         try:
-            first = json.loads(kept.read_text("utf-8"))
+            first = json.loads(hash_file.read_text("utf-8"))
             seen, known = str(first["commit"]), dict[str, str](first["files"])
         except FileNotFoundError:
             seen, known = commit, {}
         except (ValueError, KeyError, TypeError) as error:
             raise ModelMissing(
-                f"{kept} cannot be read: {error!r}; delete it to trust {name} as it is now"
+                f"{hash_file} cannot be read: {error!r}; delete it to trust {name} as it is now"
             ) from error
         # Weights may be missing, since they are downloaded later; the files that describe the model come together.
         gone = {path for path in known.keys() - hashes.keys() if path.endswith(DESCRIPTION_SUFFIXES)}
@@ -62,12 +62,12 @@ def check_first_seen(name: str, commit: str, hashes: Mapping[str, str], trust: M
         if changed := sorted(gone | other | (set() if commit == seen else _added(hashes, known))):
             raise ModelMissing(
                 f"{name} is not what this installation saw first (commit {seen}): {', '.join(changed)} changed; "
-                f"declare that commit as its revision to keep it, or delete {kept} to accept the change"
+                f"declare that commit as its revision to keep it, or delete {hash_file} to accept the change"
             )
         if hashes.keys() - known.keys():
-            written = kept.with_suffix(".new")
+            written = hash_file.with_suffix(".new")
             written.write_text(json.dumps({"commit": seen, "files": {**known, **hashes}}, indent=1), "utf-8")
-            written.replace(kept)
+            written.replace(hash_file)
 
 
 def _added(hashes: Mapping[str, str], known: Mapping[str, str]) -> set[str]:
@@ -80,7 +80,7 @@ def _added(hashes: Mapping[str, str], known: Mapping[str, str]) -> set[str]:
 
 DESCRIPTION = tuple(f"*{suffix}" for suffix in DESCRIPTION_SUFFIXES)
 """The small files that describe a model; they are downloaded first."""
-LEFT_OUT = ("onnx/*.json", "onnx/*.txt", "openvino/*")
+IGNORED = ("onnx/*.json", "onnx/*.txt", "openvino/*")
 
 SAFETENSORS = ("model*.safetensors", "*/model.safetensors")
 """The weights in one precision, including those of dense modules."""
@@ -181,7 +181,7 @@ def _checked_files(folder: Path) -> dict[str, str]:
         name: file_sha256(path)
         for name, path in paths.items()
         if any(fnmatchcase(name, pattern) for pattern in _CHECKED)
-        and not any(fnmatchcase(name, pattern) for pattern in LEFT_OUT)
+        and not any(fnmatchcase(name, pattern) for pattern in IGNORED)
     }
 
 
@@ -195,7 +195,7 @@ def _from_hub(name: str, weights: Sequence[str], revision: str | None, is_local:
                 name,
                 revision=revision,
                 allow_patterns=patterns,
-                ignore_patterns=list(LEFT_OUT),
+                ignore_patterns=list(IGNORED),
                 local_files_only=is_local,
             )
         )

@@ -71,13 +71,15 @@ def _file_sha256(path: Path, size: int, mtime_ns: int) -> str:
 
 def _folders(folder: Path) -> Iterator[Path]:
     """The folder and all folders below it, each once; links to folders are followed."""
-    left, seen = [folder], set[Path]()
-    while left:
-        subfolder = left.pop()
+    pending, seen = [folder], set[Path]()
+    while pending:
+        subfolder = pending.pop()
         if (real := subfolder.resolve()) not in seen:
             seen.add(real)
             yield subfolder
-            left += [path for path in subfolder.iterdir() if path.is_dir() and path.name not in _NOT_LOADED]
+            pending += [
+                path for path in subfolder.iterdir() if path.is_dir() and path.name not in _NOT_LOADED
+            ]
 
 
 WITHOUT_EFFECT = frozenset(

@@ -45,29 +45,30 @@ def _lines(name: str, value: Any) -> Iterator[str]:
                 yield from _lines(name, item)
         case _:
             items = value if isinstance(value, list) else [value]
-            if shown := ", ".join(filter(None, map(_shown, items))):
-                yield f"{name}: {shown}" if name else shown
+            if joined := ", ".join(filter(None, map(_one_line, items))):
+                yield f"{name}: {joined}" if name else joined
 
 
-def _shown(value: Any) -> str:
+def _one_line(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "" if value is None else str(value).lower()
     return f"{value:.15g}" if isinstance(value, float) else " ".join(str(value).split())
 
 
 def with_text(
-    row: Mapping[str, Any], fields: Mapping[str, str], *, shown: Mapping[str, Any] | None = None
+    row: Mapping[str, Any], fields: Mapping[str, str], *, written: Mapping[str, Any] | None = None
 ) -> Mapping[str, Any]:
-    """A row without a field for the text has its fields as lines there, as `shown` writes them; its metadata are the short ones.
+    """A row without a field for the text has its fields as lines there; its metadata are the short ones.
 
-    A row that has only an id and a title stays as it is, and so does every row if `fields` name one for the text.
+    `written` has the fields of the lines where they differ from those of the row.  A row that has only an id and a title stays as it
+    is, and so does every row if `fields` name one for the text.
     """
     title, text = fields.get("title", "title"), "text"
     inner = row.get("metadata")
     if "text" in fields or text in row or (isinstance(inner, dict) and text in inner):
         return row
     own = {name for name, kind in ((title, str), ("metadata", dict)) if isinstance(row.get(name), kind)}
-    lines = {name: value for name, value in (row if shown is None else shown).items() if name not in own}
+    lines = {name: value for name, value in (row if written is None else written).items() if name not in own}
     if not as_lines({name: lines[name] for name in lines.keys() - {"id", "_id", fields.get("id")}}):
         return row
     return {
@@ -96,14 +97,14 @@ def record_of(row: Mapping[str, Any], fields: Mapping[str, str], *, line: int) -
         everything = {**within, **outer}
         id_field = fields.get("id") or ("_id" if "_id" in row else "id")
         title_field, text_field = fields.get("title", "title"), fields.get("text", "text")
-        own_id = given_id(everything.get(id_field))
+        own_id = id_text(everything.get(id_field))
         title, text = (_text(everything, name) for name in (title_field, text_field))
         if not title.strip() and not text.strip():
             why = f"no text: {text_field!r} and {title_field!r} are missing or empty"
             raise Unreadable(NotIndexed.NO_TEXT, why)
         own = {id_field, title_field, text_field}
-        kept = {**within, **{name: value for name, value in outer.items() if name not in own}}
-        metadata, notes = with_reserved(kept, fields)
+        others = {**within, **{name: value for name, value in outer.items() if name not in own}}
+        metadata, notes = with_reserved(others, fields)
     except (ValueError, RecursionError, Unreadable) as error:
         yield Fault(error.reason if isinstance(error, Unreadable) else NotIndexed.MALFORMED, str(error), line)
         return
@@ -161,7 +162,7 @@ def iso_moment(value: Any) -> str | None:
         return None
 
 
-def given_id(value: Any) -> str | None:
+def id_text(value: Any) -> str | None:
     """The id as text; None if it is empty.  Raises ValueError for anything but a text or a whole number."""
     if value is None or value == "":
         return None

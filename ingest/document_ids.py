@@ -47,9 +47,9 @@ def file_id(source: str, inside: str) -> str:
     return unicodedata.normalize("NFC", f"{source}/{inside}" if inside else source)
 
 
-def record_id(file: str, given_id: str | None, line: int | None) -> str:
-    """`<file's id>#<given id>`, or `<file's id>#line-<n>` for a record without an id."""
-    return f"{file}#{given_id if given_id is not None else f'line-{line}'}"
+def record_id(file: str, own_id: str | None, line: int | None) -> str:
+    """`<file's id>#<own id>`, or `<file's id>#line-<n>` for a record without an id."""
+    return f"{file}#{own_id if own_id is not None else f'line-{line}'}"
 
 
 def normalised(text: str) -> str:

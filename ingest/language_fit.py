@@ -17,9 +17,9 @@ LEAST_WORDS = 100
 """With fewer words the figure says nothing about a language."""
 
 _MEASURED_CHARACTERS = 2_000
-"""Characters of each document that are looked at."""
+"""Characters of each document that are read."""
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff"
-"""Scripts without spaces between words (Thai, Chinese, Japanese, …), whose words nobody can tell here."""
+"""Scripts without spaces between words (Thai, Chinese, Japanese, …), whose words cannot be counted here."""
 _NO_WORD = "zqxjkvbw" * 4
 """No vocabulary has it whole."""
 _WORD = re.compile(rf"[^\W\d_{_UNSPACED}]{{5,}}")

@@ -110,7 +110,7 @@ _AT_ONCE = 64
 """Documents whose groups are read and written together; databases limit the values in a statement."""
 
 
-class KeptGroups(Protocol):
+class StoredGroups(Protocol):
     """The groups of one namespace within a transaction, as `search.near_duplicate_rows` has them."""
 
     def forget_other_settings(self, settings: str) -> None: ...
@@ -134,7 +134,7 @@ class KeptGroups(Protocol):
     def move(self, before: Mapping[str, int], after: Mapping[str, int]) -> None: ...
 
 
-Notes = Callable[[], AbstractContextManager[KeptGroups]]
+Notes = Callable[[], AbstractContextManager[StoredGroups]]
 """Opens a transaction; nobody else writes the namespace until it ends."""
 
 
@@ -181,7 +181,7 @@ class NearDuplicates:
                 batch.write()
 
     @contextmanager
-    def _rows(self) -> Iterator[KeptGroups]:
+    def _rows(self) -> Iterator[StoredGroups]:
         how = [_FORMAT, self._threshold, PERMUTATIONS, SHINGLE_WORDS, MIN_WORDS, LONG_WORDS, SHORT_THRESHOLD]
         settings = json.dumps(how)
         with self._notes() as rows:
@@ -203,7 +203,7 @@ class _Batch:
 
     def __init__(
         self,
-        rows: KeptGroups,
+        rows: StoredGroups,
         signed: Sequence[tuple[str, Signature | None]],
         bands_of: Callable[[Signature], frozenset[int]],
     ) -> None:

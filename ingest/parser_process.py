@@ -55,7 +55,7 @@ class ParserProcess:
         """What `ingest.formats.<reader>` finds in an open file, which is closed.  Raises Unreadable, and ServiceError."""
         is_done = False
         try:
-            self._ask({"stem": Path(name).stem, "reader": reader, "options": asdict(options)}, descriptor)
+            self._send({"stem": Path(name).stem, "reader": reader, "options": asdict(options)}, descriptor)
             while "end" not in (message := self._answer()):
                 if "text" in message:
                     headings = [Heading(*heading) for heading in message.pop("headings")]
@@ -69,11 +69,11 @@ class ParserProcess:
             if not is_done:
                 self._end()
 
-    def _ask(self, what: Mapping[str, Any], descriptor: int) -> None:
+    def _send(self, what: Mapping[str, Any], descriptor: int) -> None:
         try:
             if self._process is None:
                 self._start()
-            with suppress(ConnectionError):  # `_answer` tells how the process ended
+            with suppress(ConnectionError):  # `_answer` reports how the process ended
                 socket.send_fds(self._socket, [json.dumps(what).encode() + b"\n"], [descriptor])
         finally:
             os.close(descriptor)

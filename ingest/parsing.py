@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _limit_memory(more_bytes: int) -> None:
-    """Only Linux counts a process's own memory exactly, and lets no process have more; elsewhere a thread looks after it."""
+    """Only Linux counts a process's own memory exactly, and lets no process have more; elsewhere a thread measures it."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:
@@ -133,12 +133,12 @@ class _UpToItsSize(io.RawIOBase):
 
     def __init__(self, raw: io.FileIO) -> None:
         self._raw = raw
-        self._left = os.fstat(raw.fileno()).st_size
+        self._remaining_bytes = os.fstat(raw.fileno()).st_size
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        size = self._raw.readinto(memoryview(buffer)[: self._left]) or 0
-        self._left -= size
+        size = self._raw.readinto(memoryview(buffer)[: self._remaining_bytes]) or 0
+        self._remaining_bytes -= size
         return size

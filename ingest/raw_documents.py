@@ -81,7 +81,7 @@ class Record:
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     markup: Markup = "plain"
-    given_id: str | None = None
+    own_id: str | None = None
     line: int | None = None
     headings: Sequence[Heading] | None = None
     page_starts: Sequence[int] = ()

@@ -15,7 +15,7 @@ from chorale_client.documents import checked_list, write_documents
 from chorale_client.limits import MAX_DELETED, MAX_DOCUMENT_BYTES
 
 from ingest.clean import cleaned
-from ingest.collection_rows import check_fields, given_id, record_of
+from ingest.collection_rows import check_fields, id_text, record_of
 from ingest.document_ids import checked_id, checked_source, default_source, file_id, record_id
 from ingest.headings import TOO_MANY_HEADINGS, has_too_many_headings
 from ingest.parser_process import ParserProcess
@@ -29,7 +29,7 @@ from ingest.raw_documents import (
     Skipped,
     Unreadable,
 )
-from ingest.walk import Found, find
+from ingest.walk import Entry, find
 from models.not_indexed import NotIndexed
 
 ADVICE = {
@@ -127,7 +127,7 @@ def estimated_documents(paths: Sequence[Path | str], *, follows_links: bool = Fa
     return sum(map(_estimated, files))
 
 
-def _estimated(entry: Found) -> int:
+def _estimated(entry: Entry) -> int:
     reader = FORMATS.get(entry.path.suffix.lower())
     if reader not in COLLECTIONS or entry.open is None:
         return int(reader is not None and entry.open is not None)
@@ -209,11 +209,10 @@ def document_of(
         return Skipped(path, reason, "empty: there is no text in it", record.line)
     document_id = file
     if collection:
-        own_id = record.given_id if own_ids else None
-        if own_id is not None:
-            document_id = own_id
-        elif record.given_id is not None or record.line is not None:
-            document_id = record_id(file, record.given_id, record.line)
+        if own_ids and record.own_id is not None:
+            document_id = record.own_id
+        elif record.own_id is not None or record.line is not None:
+            document_id = record_id(file, record.own_id, record.line)
     try:
         document_id = checked_id(document_id)
     except ValueError as error:
@@ -257,7 +256,7 @@ def read_rows(rows: Sequence[Any], *, source: str) -> Iterator[RawDocument | Ski
         for result in record_of(row, {}, line=number):
             if isinstance(result, Fault):
                 yield Skipped(where, result.reason, result.why, spares=None if result.reason.is_part else "")
-            elif result.given_id is None:
+            elif result.own_id is None:
                 yield Skipped(where, NotIndexed.WRONG_ID, "it has no id", spares="")
             else:
                 result = replace(result, page_starts=pages)
@@ -288,11 +287,11 @@ def last_of_each(items: Iterable[RawDocument | Skipped]) -> list[RawDocument | S
 
 
 def read_ids(values: Iterable[Any]) -> tuple[list[str], list[Skipped]]:
-    """Document ids, and what is not an id.  Raises ValueError if `given` is no list, or too long for one message."""
+    """Document ids, and what is not an id.  Raises ValueError if `values` is no list, or too long for one message."""
     ids, skipped = [], []
     for number, value in enumerate(checked_list("ids", values, most=MAX_DELETED), start=1):
         try:
-            ids.append(checked_id(given_id(value) or ""))
+            ids.append(checked_id(id_text(value) or ""))
         except ValueError as error:
             skipped.append(Skipped(f"id {number}", NotIndexed.WRONG_ID, str(error)))
     return ids, skipped

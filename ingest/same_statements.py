@@ -108,16 +108,16 @@ def coded(text: str) -> Codes:
 
 
 @lru_cache(1 << 15)
-def _code_of(shown: str) -> tuple[int | None, bool]:
+def _code_of(written: str) -> tuple[int | None, bool]:
     """The code of a word within a sentence, None if it has signs alone; whether a sentence may end after it.
 
     Signs are not compared, so that copies without punctuation have the same words.
     """
-    bare = _SIGNS.sub("", shown)
+    bare = _SIGNS.sub("", written)
     word = bare.casefold()
     is_hard = word in _HARD_WORDS or any(sign.isdigit() for sign in word) or _UNSPACED.search(word)
     mark = _HARD if is_hard else _SOFT if bare[:1].isupper() else 0
-    return hash_of(word, 4) & ~7 | mark if bare else None, _SENTENCE_END.search(shown) is not None
+    return hash_of(word, 4) & ~7 | mark if bare else None, _SENTENCE_END.search(written) is not None
 
 
 def titles_agree(first: Codes, second: Codes) -> bool:
@@ -144,7 +144,7 @@ def say_the_same(first: Codes, second: Codes, *, is_short: bool) -> bool:
     replaced: set[tuple[int, int]] = set()
     for _, i1, i2, j1, j2 in changes:
         sides = (_Side(one, a, i1, i2, moved), _Side(other, b, j1, j2, moved))
-        if not _keeps_statements(*sides, is_short=is_short):
+        if not _is_harmless(*sides, is_short=is_short):
             return False
         pairs = set(zip(sides[0].words, sides[1].words, strict=False))
         if pairs & replaced:
@@ -153,7 +153,7 @@ def say_the_same(first: Codes, second: Codes, *, is_short: bool) -> bool:
     return True
 
 
-def _keeps_statements(removed: _Side, added: _Side, *, is_short: bool) -> bool:
+def _is_harmless(removed: _Side, added: _Side, *, is_short: bool) -> bool:
     sides = [side for side in (removed, added) if side.words]
     if all(side.is_whole and (len(sides) == 1 or side.is_moved) for side in sides):
         return True
@@ -170,16 +170,16 @@ def _without_common_sentences(first: list[int], second: list[int]) -> tuple[list
     """The words of the sentences that the other text does not have, wherever they stand."""
     sentences = _sentences(first), _sentences(second)
     common = Counter(map(tuple, sentences[0])) & Counter(map(tuple, sentences[1]))
-    left: list[list[int]] = []
+    unmatched: list[list[int]] = []
     for some in sentences:
-        missing, kept = common.copy(), list[int]()
+        missing, words = common.copy(), list[int]()
         for sentence in some:
             if missing[key := tuple(sentence)] > 0:
                 missing[key] -= 1
             else:
-                kept += sentence
-        left.append(kept)
-    return left[0], left[1]
+                words += sentence
+        unmatched.append(words)
+    return unmatched[0], unmatched[1]
 
 
 def _sentences(codes: list[int]) -> list[list[int]]:

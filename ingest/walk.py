@@ -107,7 +107,7 @@ _A_LINK = "a link, which is followed only with --follow-links"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Entry:
     """A file, or a folder or file that is not opened."""
 
     path: Path
@@ -121,7 +121,7 @@ class Found:
     why_not: str = ""
 
 
-def find(start: Path, *, follows_links: bool = False) -> Iterator[Found]:
+def find(start: Path, *, follows_links: bool = False) -> Iterator[Entry]:
     """The given file, or the files below the given folder: sorted by name, folder by folder, then links.
 
     Hidden files and folders are not opened.
@@ -139,12 +139,12 @@ def find(start: Path, *, follows_links: bool = False) -> Iterator[Found]:
                 with above.folder(path.name) as root:
                     yield from _walk(root, start, follows_links=follows_links)
             else:
-                yield Found(start, path.name, partial(above.file, path.name))
+                yield Entry(start, path.name, partial(above.file, path.name))
     except (OSError, Unreadable) as error:
         yield _not_opened(start, "" if path.is_dir() else path.name, error)
 
 
-def _walk(root: RootFolder, start: Path, *, follows_links: bool) -> Iterator[Found]:
+def _walk(root: RootFolder, start: Path, *, follows_links: bool) -> Iterator[Entry]:
     # Links come last, so that each folder is read under its own name where it has one.
     waiting, links, walked = [("", stat.S_IFDIR)], deque[tuple[str, int]](), set[str]()
     while waiting or links:
@@ -152,7 +152,7 @@ def _walk(root: RootFolder, start: Path, *, follows_links: bool) -> Iterator[Fou
         path, target = start / inside, inside
         try:
             if kind == stat.S_IFLNK and not follows_links:
-                yield Found(path, inside, reason=NotIndexed.LINK, why_not=_A_LINK)
+                yield Entry(path, inside, reason=NotIndexed.LINK, why_not=_A_LINK)
                 continue
             if follows_links:
                 target, kind = root.target(inside)
@@ -166,7 +166,7 @@ def _walk(root: RootFolder, start: Path, *, follows_links: bool) -> Iterator[Fou
                 for name, kind in root.names(inside):
                     way = f"{inside}/{name}" if inside else name
                     if name.startswith("."):
-                        yield Found(
+                        yield Entry(
                             start / way, way, reason=NotIndexed.HIDDEN, why_not=NotIndexed.HIDDEN.meaning
                         )
                     else:
@@ -174,14 +174,14 @@ def _walk(root: RootFolder, start: Path, *, follows_links: bool) -> Iterator[Fou
                 waiting += [entry for entry in reversed(below) if entry[1] != stat.S_IFLNK]
                 links += [entry for entry in below if entry[1] == stat.S_IFLNK]
             elif kind == stat.S_IFREG:
-                yield Found(path, inside, partial(root.file, inside))
+                yield Entry(path, inside, partial(root.file, inside))
             else:
                 raise Unreadable(NotIndexed.NOT_OPENED, "neither a file nor a folder")
         except (OSError, Unreadable) as error:
             yield _not_opened(path, inside, error)
 
 
-def _not_opened(path: Path, inside: str, error: OSError | Unreadable) -> Found:
+def _not_opened(path: Path, inside: str, error: OSError | Unreadable) -> Entry:
     if isinstance(error, Unreadable):
-        return Found(path, inside, reason=error.reason, why_not=str(error))
-    return Found(path, inside, why_not=f"cannot be opened: {error.strerror or error}")
+        return Entry(path, inside, reason=error.reason, why_not=str(error))
+    return Entry(path, inside, why_not=f"cannot be opened: {error.strerror or error}")

@@ -157,10 +157,10 @@ def _alone_on_sqlite(engine: Engine, wait_s: float) -> Iterator[Connection]:
     path = Path(engine.url.database or "")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        held = FileLock(path.with_name(f"{path.name}.lock")).acquire(wait_s, poll_interval=0.02)
+        lock = FileLock(path.with_name(f"{path.name}.lock")).acquire(wait_s, poll_interval=0.02)
     except Timeout:
         raise ServiceError(_busy(engine, wait_s)) from None
-    with held, engine.connect() as connection:
+    with lock, engine.connect() as connection:
         # Two processes that set this at once would fail with "locked" despite the busy timeout: hence the lock file.
         connection.exec_driver_sql("PRAGMA journal_mode = WAL")
         connection.commit()

@@ -56,10 +56,12 @@ def get(
     from models.errors import WrongDeclaration
     from records.rules.editing import RulesFile, toml_of
     from records.rules.matching import Matcher
-    from records.rules.store import KEPT, Version
+    from records.rules.store import MAX_VERSIONS, Version
 
     with _open() as (_, store):
-        versions = {each.version: each for each in [Version(namespace), *store.history(namespace, KEPT)]}
+        versions = {
+            each.version: each for each in [Version(namespace), *store.history(namespace, MAX_VERSIONS)]
+        }
     present = max(versions)
     wanted = present if version is None else version
     if wanted not in versions:

@@ -29,7 +29,7 @@ from records.judgements import store as judged
 from records.judgements.impressions import impressions
 from records.judgements.pooling import pooled
 from records.rules.adaptation_checks import AdaptationCheck, read_adaptation_checks
-from records.rules.editing import with_proposal_taken, with_weights
+from records.rules.editing import with_accepted_proposal, with_weights
 from records.rules.store import RuleStore, copy_rules
 from tasks.request.planning.ruled_weights import with_ruled_weights
 from tasks.wiring.resources import Resources
@@ -104,7 +104,9 @@ class Adapting(Duty):
             return None
         live = compare_live(a, b, impressions(self._trail, a, b, Which(namespace=namespace)))
         if live.better == "B":
-            self._change(namespace, partial(with_proposal_taken, configuration=a, proposed=b), live.verdict)
+            self._change(
+                namespace, partial(with_accepted_proposal, configuration=a, proposed=b), live.verdict
+            )
             return f"taken: {live.verdict}"
         if live.better == "A":
             self._change(namespace, partial(with_weights, configuration=b, weights=None), live.verdict)

@@ -40,7 +40,7 @@ class ChatModel:
             answer="chat completion",
             api_key=api_key,
             max_bytes=MAX_ANSWER_BYTES,
-            shows_messages=True,
+            includes_messages=True,
             add_tokens=add_tokens,
         )
         self._body: dict[str, Any] = {"model": model, "temperature": temperature}

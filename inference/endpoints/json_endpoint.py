@@ -23,7 +23,7 @@ from inference.endpoints.failures import (
     refusal,
     retry_after_s,
 )
-from inference.endpoints.kept_clients import KeptClients, close
+from inference.endpoints.idle_clients import IdleClients, close
 from models.errors import InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable
 from models.event_loop import running_loop, together
 from models.http_exchange import certificates, exchange
@@ -43,7 +43,7 @@ ATTEMPTS = 3
 FIRST_PAUSE_S = 0.2
 MAX_ERROR_BYTES = 64_000
 """How much of the body of an error is read."""
-KEPT_S = 30.0
+IDLE_S = 30.0
 """How long a connection without a request stays open.  Servers and balancers close them after 5 to 60 s."""
 
 
@@ -66,7 +66,7 @@ class JsonEndpoint:
         max_bytes: int,
         key_header: tuple[str, str] = BEARER,
         ca_file: str | Path | None = None,
-        shows_messages: bool = False,
+        includes_messages: bool = False,
         request_s: float = inf,
         add_tokens: Callable[[int], None] = lambda tokens: None,
     ) -> None:
@@ -74,7 +74,7 @@ class JsonEndpoint:
         `request_s` seconds, its further attempts included.  After each call, `add_tokens` is called with the tokens that
         its answers report as used, if they report any.
 
-        An endpoint may quote what it was sent, so its messages are shown only if `shows_messages`; its error codes and limits always.
+        An endpoint may quote what it was sent, so its messages are shown only if `includes_messages`; its error codes and limits always.
         Raises NotConfigured if `ca_file` cannot be read.
         """
         parts = urlsplit(url)
@@ -84,10 +84,10 @@ class JsonEndpoint:
         self._secret = api_key() if callable(api_key) else api_key
         self._key_header = key_header
         self._max_bytes = max_bytes
-        self._shows_messages = shows_messages
+        self._includes_messages = includes_messages
         self._request_s = request_s
         self._add_tokens = add_tokens
-        self._clients = KeptClients()
+        self._clients = IdleClients()
         self._certificates = certificates(self.where, ca_file) if ca_file else _usual_certificates()
 
     def each(
@@ -173,7 +173,7 @@ class JsonEndpoint:
         return text[:200]
 
     def _new_client(self) -> httpx2.AsyncClient:
-        limits = httpx2.Limits(keepalive_expiry=KEPT_S)
+        limits = httpx2.Limits(keepalive_expiry=IDLE_S)
         client = httpx2.AsyncClient(verify=self._certificates, limits=limits, timeout=None)
         # A cookie would be sent with the next call.
         client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
@@ -204,7 +204,7 @@ class JsonEndpoint:
 
     def refusal(self, status: int, body: bytes, sent: bytes) -> StageFailure:
         def show() -> str:
-            if self._shows_messages:
+            if self._includes_messages:
                 return self.without_secret(error_message(body))
             reasons = (error_code(body, sent), limit_advice(status, body, sent))
             return self.without_secret(": ".join(filter(None, reasons)))

@@ -27,7 +27,7 @@ from models.errors import (
 )
 
 BATCHES = {"tei": 32, "cohere": 100, "jina": 100}
-"""Passages of one request, by protocol: TEI refuses more than 32 unless it is told otherwise, and Cohere bills a request of
+"""Passages of one request, by protocol: TEI refuses more than 32 by default, and Cohere bills a request of
 up to 100 as one."""
 PARALLEL = 16
 MAX_ANSWER_BYTES = 8_000_000
@@ -109,7 +109,9 @@ class EndpointReranker:
         places: dict[str, list[int]] = {}
         for at, (question, _) in enumerate(pairs[:chosen]):
             places.setdefault(question, []).append(at)
-        batches = [batch for of_one in places.values() for batch in in_batches(of_one, self._batch)]
+        batches = [
+            batch for same_question in places.values() for batch in in_batches(same_question, self._batch)
+        ]
         answers = self._endpoint().each(
             [self._body(pairs[batch[0]][0], [pairs[at][1] for at in batch]) for batch in batches],
             lambda at, answer: self._scores(answer, len(batches[at])),
@@ -155,13 +157,13 @@ class EndpointReranker:
         query, texts = whole_characters(question), [whole_characters(passage) for passage in passages]
         if self._max_pieces is not None:
             query = cut_to(self._max_pieces // 2, query)
-            left = self._max_pieces - estimated_pieces(query)
-            texts = [cut_to(left, text) for text in texts]
+            remaining_pieces = self._max_pieces - estimated_pieces(query)
+            texts = [cut_to(remaining_pieces, text) for text in texts]
         # Some endpoints refuse an empty text.
         query, texts = query or " ", [text or " " for text in texts]
         if self._api == "tei":
             return {"query": query, "texts": texts, "raw_scores": True, "truncate": True}
-        # Cohere returns no documents; Jina does unless it is told not to.
+        # Cohere returns no documents; Jina does unless `return_documents` is false.
         return {
             "model": self.name,
             "query": query,

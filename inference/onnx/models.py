@@ -136,8 +136,8 @@ class OnnxFile:
         self._pooling = model.pooling if tokens else None
 
     def __call__(self, ids: NDArray[np.int32], mask: NDArray[np.int32]) -> Matrix:
-        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        inputs = {name: given[name].astype(INTEGERS[kind]) for name, kind in self._inputs.items()}
+        arrays = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        inputs = {name: arrays[name].astype(INTEGERS[kind]) for name, kind in self._inputs.items()}
         vectors: Matrix = np.asarray(self._session.run([self._output], inputs)[0], np.float32)
         if self._pooling is not None:
             vectors = pool(vectors, mask.astype(np.float32), self._pooling)

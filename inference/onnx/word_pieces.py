@@ -21,15 +21,15 @@ class WordPieces:
         """Raises ModelMissing (no readable tokenizer.json), WrongDeclaration (`max_pieces` above the model's limit)."""
         self.whole, self._cut = plain_tokenizer(model), plain_tokenizer(model)
         # Questions and passages both reserve room for the longer prompt, so a passage within the limit is never cut.
-        taken = self.whole.num_special_tokens_to_add(False) + max(map(self.count, model.prompts))
-        largest = (model.positions or model.max_length) - taken
+        reserved = self.whole.num_special_tokens_to_add(False) + max(map(self.count, model.prompts))
+        largest = (model.positions or model.max_length) - reserved
         if max_pieces is not None and not 1 <= max_pieces <= largest:
             raise WrongDeclaration(
                 f"max_pieces: {max_pieces}; the model in {model.folder} reads 1 to {largest} word pieces"
             )
-        self.max_pieces = max_pieces or model.max_length - taken
+        self.max_pieces = max_pieces or model.max_length - reserved
         """Word pieces of a text that the model reads, special tokens and prompt left out."""
-        self.max_length = self.max_pieces + taken
+        self.max_length = self.max_pieces + reserved
         self._cut.enable_truncation(self.max_length)
 
     def count(self, text: str) -> int:

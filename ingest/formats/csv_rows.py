@@ -126,8 +126,8 @@ def _record(header: list[str], cells: list[str], options: ReadOptions, line: int
             return
         row["metadata"] = json.loads(metadata) if metadata else None
         unnamed = [cell for name, cell in zip(header, cells, strict=False) if not name]
-        shown = {**dict(named), "": unnamed}
-        yield from record_of(with_text(row, options.fields, shown=shown), options.fields, line=line)
+        written = {**dict(named), "": unnamed}
+        yield from record_of(with_text(row, options.fields, written=written), options.fields, line=line)
 
 
 def _value(cell: str) -> str | bool | int | float:

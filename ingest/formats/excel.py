@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, takewhile, zip_longest
 from typing import Any
 
-from ingest.formats.excel_cells import Cell, Layout, refuse_more_than, refuse_sparse, shown
+from ingest.formats.excel_cells import Cell, Layout, display_text, refuse_more_than, refuse_sparse
 from ingest.formats.office_drawings import texts_of_shapes
 from ingest.office import SheetParts, blocks_as_text, package_of, row
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, missing_package
@@ -41,14 +41,14 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
         for drawing, part_of in parts.drawings(sheet.title):
             for text, is_unseen in texts_of_shapes(drawing, part_of):
                 if is_unseen and not options.hidden_text:
-                    layout.left_out += bool(text)
+                    layout.hidden_count += bool(text)
                 else:
                     blocks.append(text)
         if any(blocks) and is_hidden:
             hidden.append(f"the sheet {title!r}")
         elif any(blocks):
             sections += [f"## {title}", *blocks]
-            hidden += [f"{layout.left_out} cells or boxes in {title!r}"] if layout.left_out else []
+            hidden += [f"{layout.hidden_count} cells or boxes in {title!r}"] if layout.hidden_count else []
     yield from package.faults
     if hidden:
         yield Fault(NotIndexed.HIDDEN_TEXT, f"hidden: {', '.join(hidden)}; --hidden-text reads it")
@@ -65,16 +65,18 @@ def _cells(rows: Iterable[tuple[Any, ...]], layout: Layout) -> Iterator[list[Cel
             continue  # openpyxl fills the gap between two rows, which may have a million
         count += len(cells) + len(merged)
         refuse_more_than(count)
-        values = [Cell(shown(cell.value, cell.number_format), isinstance(cell.value, str)) for cell in cells]
+        values = [
+            Cell(display_text(cell.value, cell.number_format), isinstance(cell.value, str)) for cell in cells
+        ]
         for column in merged:
             values += [Cell()] * (column - len(values))
             values[column - 1] = layout.merged(number, column, values[column - 1])
         if number in layout.hidden_rows:
-            layout.left_out += sum(bool(cell.text) for cell in values)
+            layout.hidden_count += sum(bool(cell.text) for cell in values)
             continue
         for column, cell in enumerate(values, start=1):
             if cell.text and column in layout.hidden_columns:
-                layout.left_out += 1
+                layout.hidden_count += 1
                 values[column - 1] = Cell()
         yield values
 
@@ -100,9 +102,9 @@ def _lines(rows: Iterator[list[Cell]]) -> Iterator[str]:
             is_used = True
         elif not _is_title(cells, ahead):
             candidates = (cells, _below(above, cells))
-            found = next((one for one in candidates if _are_names(one, ahead[0])), None)
-            if found and (not is_below or _has_values(ahead[0])):
-                names = [cell.text for cell in found]
+            header = next((one for one in candidates if _are_names(one, ahead[0])), None)
+            if header and (not is_below or _has_values(ahead[0])):
+                names = [cell.text for cell in header]
             elif len([*filter(None, texts)]) > 1:
                 names, is_used = [], True
         if line:

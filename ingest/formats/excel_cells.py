@@ -30,7 +30,7 @@ class Cell(NamedTuple):
     """Whether the value of the cell is a text; otherwise the value is a number, a date or a truth value."""
 
 
-def shown(value: Any, form: str) -> str:
+def display_text(value: Any, form: str) -> str:
     """The value as the number format of Excel shows it, with two decimals more."""
     match value:
         case None:
@@ -60,8 +60,8 @@ def _number(value: float, form: str) -> str:
     """The number with its `%`, its leading zeros, and its unit or currency."""
     literals: list[str] = []
 
-    def keep(found: re.Match[str]) -> str:
-        literals.append(found[1] or found[2] or found[3] or "")
+    def keep(match: re.Match[str]) -> str:
+        literals.append(match[1] or match[2] or match[3] or "")
         return "\0" if literals[-1].strip() else " "
 
     bare = _LITERAL.sub(keep, form).strip()
@@ -100,13 +100,13 @@ def _duration(value: timedelta, form: str) -> str:
 
 @dataclass(slots=True)
 class Layout:
-    """What openpyxl does not tell of a sheet that it reads row by row."""
+    """What openpyxl does not say about a sheet that it reads row by row."""
 
     reads_hidden: bool = False
     hidden_rows: set[int] = field(default_factory=set)
     hidden_columns: set[int] = field(default_factory=set)
-    left_out: int = 0
-    """The number of hidden cells with a value."""
+    hidden_count: int = 0
+    """The number of hidden cells and text boxes with a value."""
     _spans: defaultdict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     """First and last row of each merged cell of several rows, by its first column."""
     _open: dict[int, tuple[int, Cell]] = field(default_factory=dict)
@@ -132,12 +132,12 @@ class Layout:
         """Take the layout from a sheet's part.  Returns the number of places before the last cell of each row, less 20 for each cell."""
         row = column = sparse = 0
 
-        def start(name: str, given: dict[str, str]) -> None:
+        def start(name: str, attributes: dict[str, str]) -> None:
             nonlocal row, column, sparse
             kind = name.rpartition(":")[2]
-            is_hidden = given.get("hidden") in ("1", "true") and not self.reads_hidden
+            is_hidden = attributes.get("hidden") in ("1", "true") and not self.reads_hidden
             if kind == "row":
-                row, column = int(given.get("r") or row + 1), 0
+                row, column = int(attributes.get("r") or row + 1), 0
                 if row > _MOST_ROWS:
                     raise Unreadable(
                         NotIndexed.MALFORMED,
@@ -146,12 +146,12 @@ class Layout:
                 if is_hidden:
                     self.hidden_rows.add(row)
             elif kind == "c":
-                before, column = column, _column(given.get("r", "").rstrip("0123456789")) or column + 1
+                before, column = column, _column(attributes.get("r", "").rstrip("0123456789")) or column + 1
                 sparse += max(column - before, 0) - _SPARSE
             elif kind == "col" and is_hidden:
-                last = min(int(given["max"]), _MOST_COLUMNS)
-                self.hidden_columns.update(range(int(given["min"]), last + 1))
-            elif kind == "mergeCell" and (ends := _REFERENCE.fullmatch(given.get("ref", ""))):
+                last = min(int(attributes["max"]), _MOST_COLUMNS)
+                self.hidden_columns.update(range(int(attributes["min"]), last + 1))
+            elif kind == "mergeCell" and (ends := _REFERENCE.fullmatch(attributes.get("ref", ""))):
                 first, last = int(ends[2]), int(ends[3])
                 if first < last:
                     self._spans[first].append((_column(ends[1]), last))

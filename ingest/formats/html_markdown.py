@@ -110,9 +110,9 @@ def markdown(page: Tag) -> str:
             before.append(cell)
         else:
             cell.wrap(Tag(name="tr", attrs={_OURS: ""}))
-    left = _MOST_REPEATED
+    budget = _MOST_REPEATED
     for table in page.find_all("table"):
-        left = _repeat_spanning_cells(table, left)
+        budget = _repeat_spanning_cells(table, budget)
     for group in page.find_all(["tbody", "tfoot"]):
         if group.find_previous_sibling() is not None:
             group.unwrap()  # markdownify looks through the whole table for each group
@@ -124,14 +124,14 @@ def markdown(page: Tag) -> str:
         if not part.decomposed and not part.get_text(strip=True):
             part.decompose()
     lines = _CONVERTER.convert_soup(page).split("\n")
-    shown = (line.replace(_OURS, "") if _OURS in line else escaped_line(line) for line in lines)
-    return "\n".join(shown).strip()
+    escaped = (line.replace(_OURS, "") if _OURS in line else escaped_line(line) for line in lines)
+    return "\n".join(escaped).strip()
 
 
-def _repeat_spanning_cells(table: Tag, left: int) -> int:
+def _repeat_spanning_cells(table: Tag, budget: int) -> int:
     """Give each row the cells that reach into it, so that every cell stands below the name of its column.
 
-    At most `left` cells are added.  Returns how many of these were not needed.
+    At most `budget` cells are added.  Returns how many of these were not needed.
     """
     reaching: dict[int, tuple[str, int]] = {}
     group = None
@@ -145,8 +145,8 @@ def _repeat_spanning_cells(table: Tag, left: int) -> int:
         while own or column <= last:
             if own and column not in from_above:
                 cell = own.popleft()
-                width = 1 if is_heading else min(_span(cell, "colspan"), 1 + max(left, 0))
-                left -= width - 1
+                width = 1 if is_heading else min(_span(cell, "colspan"), 1 + max(budget, 0))
+                budget -= width - 1
                 text, rows = " ".join(cell.get_text(" ").split()), _span(cell, "rowspan") - 1
                 text = text if len(text) <= _REPEATED_CHARACTERS else ""
                 cell.attrs = {}
@@ -154,12 +154,12 @@ def _repeat_spanning_cells(table: Tag, left: int) -> int:
                     row.insert(row.index(cell) + 1, *(_cell(text, cell.name) for _ in range(1, width)))
             else:
                 text, rows = from_above.get(column, ("", 1))
-                added, width, rows, left = _cell(text), 1, rows - 1, left - 1
+                added, width, rows, budget = _cell(text), 1, rows - 1, budget - 1
                 own[0].insert_before(added) if own else row.append(added)
-            if rows and left > 0:
+            if rows and budget > 0:
                 reaching |= dict.fromkeys(range(column, column + width), (text, rows))
             column += width
-    return max(left, 0)
+    return max(budget, 0)
 
 
 def _span(cell: Tag, name: str) -> int:

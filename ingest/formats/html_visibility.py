@@ -68,13 +68,13 @@ def _hidden_by_rule(page: BeautifulSoup) -> list[Tag]:
     """A later rule that shows a tag stands before an earlier one that hides it."""
     sheets = "\n".join(sheet.get_text() for sheet in page.select("style:not(noscript style)"))
     hidden: list[Tag] = []
-    left, tags = _MOST_RULES_TIMES_TAGS, len(page.find_all(True))
+    budget, tags = _MOST_RULES_TIMES_TAGS, len(page.find_all(True))
     for selector, declarations in _RULE.findall(_CONDITIONAL.sub("", _STYLE_COMMENT.sub("", sheets))):
         style = _style(declarations)
         hides = _hides(style)
         if not hides and not style.keys() & {"display", "visibility", "opacity", "font-size"}:
             continue
-        if (left := left - (tags if hides else len(hidden))) < 0:
+        if (budget := budget - (tags if hides else len(hidden))) < 0:
             why = f"its styles have more rules that hide, times its {tags:,} tags, than {_MOST_RULES_TIMES_TAGS:,}"
             raise Unreadable(NotIndexed.OVER_LIMIT, why)
         try:

@@ -88,12 +88,12 @@ def _entries(block: str) -> tuple[dict[str, Any], list[str]]:
         return entries, []
     entries, unread = {}, []
     lines = block.split("\n")
-    left = MOST_CHARACTERS
+    budget = MOST_CHARACTERS
     for line in lines[:_MOST_LINES]:
         if entry := _ENTRY_LINE.match(line):
             parsed = None
-            if len(line) <= left:
-                left -= len(line)
+            if len(line) <= budget:
+                budget -= len(line)
                 parsed = _yaml(line)
             entries |= {entry[1]: entry[2] or ""} if parsed is None else parsed
         elif line.strip() and not line.lstrip().startswith("#"):

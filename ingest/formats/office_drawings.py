@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from ingest.formats.excel_cells import shown
+from ingest.formats.excel_cells import display_text
 from ingest.office import RELATIONS, PartOf, parsed, plain, row
 
 ELEMENTS = ("chart", "relIds")
@@ -67,12 +67,12 @@ def _diagram(model: Element) -> Iterator[str]:
     for line in model.iterfind("{*}cxnLst/{*}cxn"):
         if line.get("type", "parOf") == "parOf":
             below[line.get("srcId", "")].append((int(line.get("srcOrd", 0)), line.get("destId", "")))
-    left = [*reversed(points), *(name for name in points if points[name].get("type") == "doc")]
-    while left:
-        point = points.pop(name := left.pop(), None)
+    pending = [*reversed(points), *(name for name in points if points[name].get("type") == "doc")]
+    while pending:
+        point = points.pop(name := pending.pop(), None)
         if point is not None and point.get("type", "node") in ("doc", "node", "asst"):
             yield plain(_words(point.find("{*}t")))
-            left += [child for _, child in sorted(below[name], reverse=True)]
+            pending += [child for _, child in sorted(below[name], reverse=True)]
 
 
 class _Series(NamedTuple):
@@ -120,16 +120,16 @@ def _series(space: Element) -> Iterator[_Series]:
 
 def _points(series: Element, *kinds: str, form: str = "") -> dict[int, str]:
     """The labels or values that the file has saved, by their numbers."""
-    found = next((node for kind in kinds if (node := series.find(kind)) is not None), None)
-    if found is None:
+    data = next((node for kind in kinds if (node := series.find(kind)) is not None), None)
+    if data is None:
         return {}
-    form = form or found.findtext(".//{*}formatCode", "")
+    form = form or data.findtext(".//{*}formatCode", "")
     levels = [
         {
             int(each.get("idx", 0)): _value(each, form or level.get("formatCode", ""))
             for each in level.iterfind(".//{*}pt")
         }
-        for level in [*found.iterfind(".//{*}lvl")] or [found]
+        for level in [*data.iterfind(".//{*}lvl")] or [data]
     ]
     points: dict[int, str] = {}
     last: dict[int, str] = {}
@@ -152,8 +152,8 @@ def _value(point: Element, form: str) -> str:
     try:
         number = float(text)
         if form and is_date_format(form):
-            return shown(from_excel(number, timedelta=is_timedelta_format(form)), form)
-        return shown(number, form) if form else text
+            return display_text(from_excel(number, timedelta=is_timedelta_format(form)), form)
+        return display_text(number, form) if form else text
     except (ValueError, OverflowError):
         return text
 

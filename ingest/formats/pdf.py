@@ -42,7 +42,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     except ImportError:
         raise missing_package("pypdfium2", "PDF", "pdf") from None
     texts: list[str] = []
-    left_out: dict[NotIndexed, list[int]] = {NotIndexed.PICTURE_PAGES: [], NotIndexed.GARBLED_PAGES: []}
+    unread_pages: dict[NotIndexed, list[int]] = {NotIndexed.PICTURE_PAGES: [], NotIndexed.GARBLED_PAGES: []}
     try:
         raw = read_bytes(file, max_bytes=options.max_file_bytes)
         pdf = PdfDocument(raw)
@@ -54,7 +54,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
             text, reason = _page(pdf, pdf[number])
             texts.append(text.replace(_PAGE_BREAK, " "))
             if reason is not None:
-                left_out[reason].append(number + 1)
+                unread_pages[reason].append(number + 1)
         own = pdf.get_metadata_dict()
     except PdfiumError as error:
         locked = error.err_code == FPDF_ERR_PASSWORD
@@ -65,11 +65,11 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     starts = [0, *accumulate(len(text) + len(_BETWEEN_PAGES) for text in pages[:-1])]
     text = _BETWEEN_PAGES.join(pages)
     if not text.strip():
-        raise Unreadable(NotIndexed.NO_TEXT, _why_no_text(left_out))
+        raise Unreadable(NotIndexed.NO_TEXT, _why_no_text(unread_pages))
     dates = {"created_at": _date(own["CreationDate"]), "modified_at": _date(own["ModDate"])}
     metadata, faults = properties_as_metadata(own["Author"], dates, options.fields)
     yield from faults
-    for reason, named in left_out.items():
+    for reason, named in unread_pages.items():
         if named:
             numbers = ", ".join(map(str, named[:10])) + (", …" if len(named) > 10 else "")
             yield Fault(reason, f"{_WHY[reason]}: {numbers}")
@@ -82,10 +82,12 @@ _WHY = {
 }
 
 
-def _why_no_text(left_out: dict[NotIndexed, list[int]]) -> str:
-    if left_out[NotIndexed.GARBLED_PAGES]:
+def _why_no_text(unread_pages: dict[NotIndexed, list[int]]) -> str:
+    if unread_pages[NotIndexed.GARBLED_PAGES]:
         return "its fonts do not say which characters they show; it needs OCR first"
-    return "scanned: no text; it needs OCR first" if left_out[NotIndexed.PICTURE_PAGES] else "no text in it"
+    return (
+        "scanned: no text; it needs OCR first" if unread_pages[NotIndexed.PICTURE_PAGES] else "no text in it"
+    )
 
 
 def _page(pdf: PdfDocument, page: PdfPage) -> tuple[str, NotIndexed | None]:
@@ -109,11 +111,11 @@ def _without_unseen_spaces(content: PdfTextPage) -> str:
 
     text = content.get_text_range()
     parts, start = list[str](), 0
-    for found in _BEHIND_LIGATURE.finditer(text):
-        space: int = FPDFText_GetCharIndexFromTextIndex(content, found.start())
+    for match in _BEHIND_LIGATURE.finditer(text):
+        space: int = FPDFText_GetCharIndexFromTextIndex(content, match.start())
         if space > 0 and content.get_charbox(space)[2] <= content.get_charbox(space - 1)[2]:
-            parts.append(text[start : found.start()])
-            start = found.end()
+            parts.append(text[start : match.start()])
+            start = match.end()
     return "".join([*parts, text[start:]])
 
 
@@ -176,7 +178,7 @@ def _without_cuts(text: str) -> str:
         return cut[1] + cut[2] if cut[2][0].islower() and compound not in words else compound
 
     text = _CUT_WORD.sub(whole, text).replace(_AT_A_LINE_END, "-")
-    return _APART.sub(lambda found: normalize("NFC", found[2] + _ACCENTS[found[1]]), text)
+    return _APART.sub(lambda match: normalize("NFC", match[2] + _ACCENTS[match[1]]), text)
 
 
 def _date(date: str) -> str:

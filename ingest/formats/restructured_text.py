@@ -12,7 +12,7 @@ from ingest.clean import read_text
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable
 from models.not_indexed import NotIndexed
 
-LEFT_OUT = (nodes.comment, nodes.substitution_definition, nodes.target, nodes.raw, nodes.meta, nodes.pending)
+OMITTED = (nodes.comment, nodes.substitution_definition, nodes.target, nodes.raw, nodes.meta, nodes.pending)
 
 WITHOUT_TEXT = frozenset(
     {
@@ -65,7 +65,7 @@ def _blocks(parent: nodes.Element, level: int) -> list[str]:
             blocks.append(f"{'#' * min(max(level - 1, 1), 6)} {_line(node)}")
         elif isinstance(node, nodes.system_message):
             blocks += map(_unknown, node.findall(nodes.literal_block))
-        elif isinstance(node, LEFT_OUT):
+        elif isinstance(node, OMITTED):
             pass
         elif isinstance(node, nodes.Text | nodes.Inline | nodes.TextElement):
             blocks.append(_code(node) if isinstance(node, nodes.literal_block) else _inline(node))

@@ -16,7 +16,7 @@ from models.not_indexed import NotIndexed
 if TYPE_CHECKING:
     from docx.document import Document
 
-_LEFT_OUT = ("Fallback", "del", "moveFrom", "pPr", "rPr", "rt", "sectPr")
+_OMITTED = ("Fallback", "del", "moveFrom", "pPr", "rPr", "rt", "sectPr")
 """Second copies of text boxes, what was deleted or moved away, properties, and the reading of ruby characters."""
 _SIGNS = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "p": "\n", "num": "/"}
 _SIGNS_BEFORE = {"sup": "^", "sub": "_"}
@@ -110,7 +110,7 @@ def _blocks(node: Any) -> Iterator[Any]:
         name = _name(child)
         if name in ("p", "tbl", *DRAWINGS):
             yield child
-        if name != "tbl" and name not in _LEFT_OUT:
+        if name != "tbl" and name not in _OMITTED:
             yield from _blocks(child)
 
 
@@ -136,7 +136,7 @@ class _Reading:
         style = self._style_of(block)
         number = self._number(block, style)
         # Drawings, and the paragraphs of a text box, are blocks of their own.
-        text = self._text(block, ("txbxContent", *DRAWINGS, *_LEFT_OUT))
+        text = self._text(block, ("txbxContent", *DRAWINGS, *_OMITTED))
         if style.mark == _CONTENTS or not text.strip():
             return ""
         mark = style.mark
@@ -163,10 +163,10 @@ class _Reading:
         level = value_of(_at(element, "ilvl"))
         return self.numbers.next(list_id, int(level or 0))
 
-    def _text(self, node: Any, left_out: tuple[str, ...] = _LEFT_OUT) -> str:
-        return "".join(self._texts(node, left_out))
+    def _text(self, node: Any, omitted: tuple[str, ...] = _OMITTED) -> str:
+        return "".join(self._texts(node, omitted))
 
-    def _texts(self, node: Any, left_out: tuple[str, ...]) -> Iterator[str]:
+    def _texts(self, node: Any, omitted: tuple[str, ...]) -> Iterator[str]:
         for child in node:
             name = _name(child)
             if name == "t":
@@ -178,15 +178,15 @@ class _Reading:
                 yield "[x]" if _is_on(checked if checked is not None else _at(child, "default")) else "[ ]"
             elif name == "r" and not self.reads_hidden and self._is_hidden(child):
                 self.has_hidden = self.has_hidden or bool(
-                    "".join(self._texts(child, ("rPr", *left_out))).strip()
+                    "".join(self._texts(child, ("rPr", *omitted))).strip()
                 )
-            elif name in DRAWINGS and name not in left_out:
+            elif name in DRAWINGS and name not in omitted:
                 yield f" {drawing_text(self.part_of, child)} "
-            elif name not in left_out:
+            elif name not in omitted:
                 # A paragraph within another block is one of a table's cell.
                 number = self._number(child, self._style_of(child)) if name == "p" else None
                 yield f"{number} " if number else _SIGNS_BEFORE.get(name, "")
-                yield from self._texts(child, left_out)
+                yield from self._texts(child, omitted)
                 yield _SIGNS.get(name, "")
 
     def _is_hidden(self, run: Any) -> bool:
@@ -215,7 +215,7 @@ def _nearest(node: Any, name: str) -> Iterator[Any]:
     for child in node:
         if _name(child) == name:
             yield child
-        elif _name(child) not in ("tbl", *_LEFT_OUT):
+        elif _name(child) not in ("tbl", *_OMITTED):
             yield from _nearest(child, name)
 
 

@@ -101,24 +101,24 @@ class Numbers:
             return "-"
         is_legal = own.levels[level].find(f"{W}isLgl") is not None
 
-        def shown(place: re.Match[str]) -> str:
-            at = int(place[1]) - 1
+        def number_text(match: re.Match[str]) -> str:
+            at = int(match[1]) - 1
             if at not in own.levels:
                 return ""
             form = "decimal" if is_legal else _of(own.levels[at], "numFmt")
-            return _shown(counts.setdefault(at, own.start(at)), form, is_english=self.is_english)
+            return _formatted(counts.setdefault(at, own.start(at)), form, is_english=self.is_english)
 
-        return " ".join(re.sub(r"%([1-9])", shown, _of(own.levels[level], "lvlText")).split())
+        return " ".join(re.sub(r"%([1-9])", number_text, _of(own.levels[level], "lvlText")).split())
 
 
-def _shown(number: int, form: str, *, is_english: bool) -> str:
+def _formatted(number: int, form: str, *, is_english: bool) -> str:
     if form in ("none", "bullet"):
         return ""
     if not 0 < number < _MOST:
         return str(number)
     match form.replace("FullWidth", ""):
         case "upperLetter" | "upperRoman" | "russianUpper":
-            return _shown(
+            return _formatted(
                 number, form.replace("upper", "lower").replace("Upper", "Lower"), is_english=True
             ).upper()
         case alphabet if letters := _ALPHABETS.get(alphabet):

@@ -83,11 +83,11 @@ def remove_some_rows(engine: Engine, which: ColumnElement[bool]) -> int:
         keys = [tuple(row) for row in connection.execute(select(*key).where(which).limit(ROWS_AT_ONCE))]
         if keys:
             for table in AuditTable.metadata.tables.values():
-                of_these = tuple_(table.c.request_id, table.c.accepted_at_ms).in_(keys)
-                connection.execute(delete(table).where(of_these))
+                matching = tuple_(table.c.request_id, table.c.accepted_at_ms).in_(keys)
+                connection.execute(delete(table).where(matching))
             # After the requests: whoever writes feedback holds its request until the feedback is committed.
-            of_ids = feedback_table.c.request_id.in_({request_id for request_id, _ in keys})
-            connection.execute(delete(feedback_table).where(of_ids))
+            matching = feedback_table.c.request_id.in_({request_id for request_id, _ in keys})
+            connection.execute(delete(feedback_table).where(matching))
     return len(keys)
 
 
@@ -102,8 +102,8 @@ def keeping_rows(engine: Engine) -> Iterator[Connection]:
 
 def keep_rows(connection: Connection, request_ids: Collection[str]) -> set[str]:
     """Which of these requests the trail has: nobody deletes them before this transaction has ended."""
-    kept = select(RequestRow.request_id).where(RequestRow.request_id.in_(request_ids))
-    return {*connection.scalars(kept.with_for_update(read=True, key_share=True))}
+    ids = select(RequestRow.request_id).where(RequestRow.request_id.in_(request_ids))
+    return {*connection.scalars(ids.with_for_update(read=True, key_share=True))}
 
 
 PRUNE_EVERY_S = 3_600.0
@@ -161,13 +161,13 @@ def erase_waiting(client: redis.Redis, column: str, value: str) -> int:
     return sum(client.xdel(stream, entry) for stream, entry in _entries(client, column, value))
 
 
-def is_of(fields: Mapping[bytes, bytes], column: str, value: str) -> bool:
+def matches(fields: Mapping[bytes, bytes], column: str, value: str) -> bool:
     """Whether the entry belongs to such a request.  An unreadable entry does if it contains the value anywhere."""
     try:
-        given = named(fields)
+        entry = named(fields)
         if column == "request_id":
-            return given["id"] in [each.encode() for each in _values(column, value)]
-        return column_of(request_of(given), column) == value
+            return entry["id"] in [each.encode() for each in _values(column, value)]
+        return column_of(request_of(entry), column) == value
     except (ValueError, KeyError, TypeError, AttributeError):
         spellings = value.encode(), to_json(value)[1:-1]
         return any(spelling in raw for raw in fields.values() for spelling in spellings)
@@ -178,7 +178,7 @@ def _entries(client: redis.Redis, column: str, value: str, *streams: str) -> Ite
         after = "-"
         while page := cast("list[tuple[bytes, Any]]", client.xrange(stream, min=after, count=PAGE)):
             for entry, fields in page:
-                if is_of(fields, column, value):
+                if matches(fields, column, value):
                     yield stream, entry
             after = f"({page[-1][0].decode()}"
 

@@ -23,8 +23,8 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyErro
 from models.duty import Duty
 from models.errors import cause
 from models.tables.audit import BranchRow, HitRow, QuestionRow, RequestRow
-from records.audit.outbox import KEPT_ASIDE, UNREADABLE, Ended, Unreadable, audit_scripts, parse
-from records.audit.rows import Row, Rows, keeps_hits, rows_of
+from records.audit.outbox import MAX_UNREADABLE, UNREADABLE, Ended, Unreadable, audit_scripts, parse
+from records.audit.rows import Row, Rows, is_in_hits_share, rows_of
 from records.database import insert_into, to_text
 
 BLOCK_MS = 1_000
@@ -38,12 +38,12 @@ CONSUMER = "drainer"
 LOST_AFTER_MS = 2_000
 """An entry that was not written for so long is taken again: its drainer was killed or hangs, or Redis was full."""
 
-CALLBACKS_KEPT = 10_000
+MAX_CALLBACKS = 10_000
 """Maximum number of ends whose callbacks wait while the broker is away."""
 
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
-FIELDS_KEPT = 1_000
+MAX_FIELDS = 1_000
 """Maximum fields of an entry that is set aside; Lua passes on only a few thousand values at once."""
 
 log = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ class Drainer(Duty):
         for entry, fields in entries:
             try:
                 ended[entry] = parse(fields)
-                with_hits = keeps_hits(ended[entry].request_id, self._hits_share)
+                with_hits = is_in_hits_share(ended[entry].request_id, self._hits_share)
                 batch[entry] = rows_of(ended[entry], hash_key=self._hash_key, with_hits=with_hits)
             except Unreadable as error:
                 wrong[entry] = fields, str(error)
@@ -178,7 +178,7 @@ class Drainer(Duty):
                 refused |= wrong
             return written, refused
         if with_callback := [entry for entry, rows in batch.items() if rows.has_callback]:
-            self._scripts.run("pass_on", [OUTBOX, CALLBACKS], [CALLBACKS_KEPT, *with_callback])
+            self._scripts.run("pass_on", [OUTBOX, CALLBACKS], [MAX_CALLBACKS, *with_callback])
         self._redis.xdel(OUTBOX, *batch)
         return written, {}
 
@@ -191,10 +191,10 @@ class Drainer(Duty):
         (`records.audit.deletion.wait_for_drainers`) and then deletes its rows.
         """
         gone: set[bytes | str] = set()
-        while left := {entry: rows for entry, rows in batch.items() if entry not in gone}:
+        while remaining := {entry: rows for entry, rows in batch.items() if entry not in gone}:
             with self._engine.begin() as connection:
-                inserted = insert_new(connection, left)
-                newly: Any = self._scripts.run("gone", [OUTBOX], list(left))
+                inserted = insert_new(connection, remaining)
+                newly: Any = self._scripts.run("gone", [OUTBOX], list(remaining))
                 if not newly:
                     return inserted
                 connection.rollback()
@@ -204,8 +204,8 @@ class Drainer(Duty):
     def _set_aside(self, wrong: Mapping[bytes | str, tuple[Fields, str]]) -> None:
         for entry, (fields, error) in wrong.items():
             log.error("audit: entry %s of the outbox is set aside in %s: %s", entry, UNREADABLE, error)
-            kept = dict([*islice(fields.items(), FIELDS_KEPT), ("error", error)])
-            args = [entry, KEPT_ASIDE, *chain(*kept.items())]
+            stored = dict([*islice(fields.items(), MAX_FIELDS), ("error", error)])
+            args = [entry, MAX_UNREADABLE, *chain(*stored.items())]
             self._scripts.run("set_aside", [OUTBOX, UNREADABLE], args)
 
 

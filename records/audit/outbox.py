@@ -32,9 +32,9 @@ from pydantic_core import from_json
 from models.branch_result import BranchResult
 
 UNREADABLE = f"{OUTBOX}:unreadable"
-"""Stream of entries that could not be written, with their `error`: about the newest KEPT_ASIDE of them."""
+"""Stream of entries that could not be written, with their `error`: about the newest MAX_UNREADABLE of them."""
 
-KEPT_ASIDE = 1_000
+MAX_UNREADABLE = 1_000
 
 RawFields = Mapping[bytes, bytes] | Mapping[str, str] | Mapping[bytes | str, bytes | str]
 """The fields of an entry as a Redis client returns them."""
@@ -68,21 +68,21 @@ class Ended:
 def parse(fields: RawFields) -> Ended:
     """Read one entry.  Raises Unreadable; a malformed branch result becomes a failed branch."""
     try:
-        given = named(fields)
+        entry = named(fields)
         return Ended(
-            request_id=_text(given["id"]),
-            accepted_at_ms=int(given["accepted_at"]),
-            ended_at_ms=int(given["ended_at"]),
-            by=_text(given.get("by", "")),
-            request=request_of(given),
-            plan=_object(given.get("plan"), "plan") or None,
-            answer=_object(given["answer"], "answer"),
+            request_id=_text(entry["id"]),
+            accepted_at_ms=int(entry["accepted_at"]),
+            ended_at_ms=int(entry["ended_at"]),
+            by=_text(entry.get("by", "")),
+            request=request_of(entry),
+            plan=_object(entry.get("plan"), "plan") or None,
+            answer=_object(entry["answer"], "answer"),
             branch_results={
                 branch: _branch_result(branch, value)
-                for name, value in given.items()
+                for name, value in entry.items()
                 if (branch := name.removeprefix(_BRANCH_RESULT)) != name
             },
-            completed=from_json(scores, cache_strings=False) if (scores := given.get("completed")) else None,
+            completed=from_json(scores, cache_strings=False) if (scores := entry.get("completed")) else None,
         )
     except KeyError as error:
         raise Unreadable(f"no field {error.args[0]!r}") from None

@@ -55,8 +55,8 @@ class Rows:
         return self.request["request_id"], self.request["accepted_at_ms"]
 
 
-def keeps_hits(request_id: str, share: float) -> bool:
-    """Whether the hits of the request are kept; a shadow follows its request."""
+def is_in_hits_share(request_id: str, share: float) -> bool:
+    """Whether the request is in the share whose hits are written; a shadow follows its request."""
     digest = sha256(request_id_of(request_id).encode()).digest()
     return int.from_bytes(digest[:8]) < share * 2**64
 
@@ -117,7 +117,7 @@ def _questions(ended: Ended, hash_key: bytes | None) -> Iterator[Row]:
     cached = (ended.plan or {}).get("cached") or {}
     for position, question in enumerate(ended.request.get("questions") or []):
         answer = answered[position] if position < len(answered) else {}
-        rewrites = {name: given for name, given in question.items() if name != "text" and given}
+        rewrites = {name: value for name, value in question.items() if name != "text" and value}
         yield {
             "position": position,
             "text": _plain(question["text"]) if hash_key is None else None,
@@ -137,8 +137,8 @@ def _hash(text: bytes, key: bytes | None) -> str:
 
 def _options(request: Row, *, keep_texts: bool) -> Row:
     # The arguments of linked tasks, and headers, are the user's.
-    left_out = ("questions", "linked", "headers", *(() if keep_texts else ("filters", "tags")))
-    options = {name: value for name, value in request.items() if name not in left_out}
+    omitted = ("questions", "linked", "headers", *(() if keep_texts else ("filters", "tags")))
+    options = {name: value for name, value in request.items() if name not in omitted}
     if not keep_texts and isinstance(relax := options.get("relax"), list):
         options["relax"] = [name for name in relax if not str(name).startswith(RELAXABLE_FILTER)]
     return options
@@ -146,7 +146,7 @@ def _options(request: Row, *, keep_texts: bool) -> Row:
 
 def _branches(ended: Ended, *, keep_texts: bool, with_hits: bool) -> Iterator[Row]:
     # The warnings of a ranking name the filters, and the answer repeats them.
-    left_out = ("texts", "query_inputs") if keep_texts else ("texts", "query_inputs", "warnings")
+    omitted = ("texts", "query_inputs") if keep_texts else ("texts", "query_inputs", "warnings")
     plan = ended.plan or {}
     planned = {branch["name"]: branch for branch in plan.get("branches", ())} if plan.get("searched") else {}
     missing = {note["where"].removeprefix("search."): note for note in ended.answer.get("degraded") or ()}
@@ -154,9 +154,9 @@ def _branches(ended: Ended, *, keep_texts: bool, with_hits: bool) -> Iterator[Ro
         # The answer may say why an expected branch never reported.
         silent = {**missing.get(name, {}), "status": str(BranchStatus.FAILED)}
         branch_result, branch = ended.branch_results.get(name, silent), planned.get(name, {})
-        is_left_out = not with_hits or branch_result.get("left_out")
-        has_candidates = branch_result["status"] != BranchStatus.FAILED and not is_left_out
-        rankings = _rankings(branch_result, left_out) if has_candidates else []
+        is_omitted = not with_hits or branch_result.get("left_out")
+        has_candidates = branch_result["status"] != BranchStatus.FAILED and not is_omitted
+        rankings = _rankings(branch_result, omitted) if has_candidates else []
         for ranking, scores in zip(rankings, ended.completed or (), strict=False):
             ranking["completed"] = scores.get(name) or {}
         yield {
@@ -173,10 +173,10 @@ def _branches(ended: Ended, *, keep_texts: bool, with_hits: bool) -> Iterator[Ro
         }
 
 
-def _rankings(branch_result: Row, left_out: Collection[str]) -> list[Row]:
+def _rankings(branch_result: Row, omitted: Collection[str]) -> list[Row]:
     """Always without `texts`, which belong to the source even if they came with the hits, and without `query_inputs`."""
     return [
-        {name: value for name, value in ranking.items() if name not in left_out}
+        {name: value for name, value in ranking.items() if name not in omitted}
         for ranking in branch_result["rankings"]
     ]
 

@@ -43,11 +43,11 @@ def shadow_pairs(
     request, shadow = RequestRow, aliased(RequestRow)
     conditions = request.configuration == a, *(which or Which()).conditions()
     by_time = request.accepted_at_ms.desc()
-    of_a = select(request.request_id, request.accepted_at_ms).where(*conditions).order_by(by_time)
-    among = of_a.limit(newest).subquery().c
+    under_a = select(request.request_id, request.accepted_at_ms).where(*conditions).order_by(by_time)
+    among = under_a.limit(newest).subquery().c
     # An id may be used again after the first request has expired.
     follows = shadow.accepted_at_ms >= request.accepted_at_ms
-    sides = [column for of in (request, shadow) for column in (of.accepted_at_ms, of.status, of.stages)]
+    sides = [column for row in (request, shadow) for column in (row.accepted_at_ms, row.status, row.stages)]
     is_one = (request.request_id == among.request_id) & (request.accepted_at_ms == among.accepted_at_ms)
     pairs = (
         select(request.request_id, request.namespace, *sides)

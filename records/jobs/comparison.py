@@ -142,5 +142,5 @@ def _paired(
             if more:
                 waiting[1 - side][answer.id] = more
             yield (other, answer) if side else (answer, other)
-    yield from ((left_over, None) for left_overs in waiting[0].values() for left_over in left_overs)
-    yield from ((None, left_over) for left_overs in waiting[1].values() for left_over in left_overs)
+    yield from ((answer, None) for answers in waiting[0].values() for answer in answers)
+    yield from ((None, answer) for answers in waiting[1].values() for answer in answers)

@@ -96,7 +96,7 @@ class Segment:
     lines: Sequence[Line]
     results: Sequence[dict[str, Any] | None]
     """One for each line; None where there is no result yet."""
-    left: Sequence[int]
+    remaining: Sequence[int]
     """The places of the lines that have no final result."""
     suspect: int | None
     """The line that a worker answered alone when it died."""

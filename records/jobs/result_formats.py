@@ -100,8 +100,8 @@ def as_csv(lines: Iterable[ResultLine], *, cell: Callable[[Any], Any] = _without
                     to_json(line["metadata"]).decode() if "metadata" in line else None,
                 )
                 rows.writerow([cell(value) for value in row])
-        yield written.taken()
-    yield written.taken()
+        yield written.drain()
+    yield written.drain()
 
 
 def as_trec(lines: Iterable[ResultLine]) -> Iterator[bytes]:
@@ -142,12 +142,12 @@ def as_parquet(lines: Iterable[ResultLine]) -> Iterator[bytes]:
             rows, size = rows + len(batch), size + group[-1].nbytes
             if rows >= ROW_GROUP_LINES or size >= ROW_GROUP_BYTES:
                 writer.write_table(pa.Table.from_batches(group))
-                yield file.taken()
+                yield file.drain()
                 group.clear()
                 rows = size = 0
         if group:
             writer.write_table(pa.Table.from_batches(group))
-    yield file.taken()
+    yield file.drain()
 
 
 FORMATS: dict[str, Writer] = {
@@ -234,11 +234,11 @@ def _snippet(hit: Mapping[str, Any]) -> str | None:
 
 
 def _word(text: str) -> str:
-    return re.sub(r"\s", lambda found: quote(found[0]), text)
+    return re.sub(r"\s", lambda match: quote(match[0]), text)
 
 
 class _Written(io.RawIOBase):
-    """A file that forgets what was taken from it; `csv` writes texts, and Parquet bytes."""
+    """A file whose parts `drain` returns and removes; `csv` writes texts, and Parquet bytes."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -256,7 +256,7 @@ class _Written(io.RawIOBase):
     def tell(self) -> int:
         return self._size
 
-    def taken(self) -> bytes:
+    def drain(self) -> bytes:
         """What was written since the last call."""
         parts, self._parts = self._parts, []
         return b"".join(parts)

@@ -82,14 +82,14 @@ def reopen_answered(connection: Connection, job_id: str, statuses: Sequence[str]
         again.update(by_status, deduplicated=sum(bool(known[place].get("deduplicated")) for place in chosen))
         if row["state"] in (Outcome.EXPIRED, Outcome.CANCELLED):
             again[row["state"]] += len(unanswered)
-        left = sorted({*chosen, *unanswered})
+        remaining = sorted({*chosen, *unanswered})
         connection.execute(
             update(segments)
             .where(segments.c.job_id == job_id, segments.c.number == row["number"])
             .values(
                 **_UNTRIED,
-                left=left,
-                open=len(left),
+                left=remaining,
+                open=len(remaining),
                 degraded=segments.c.degraded - by_status["degraded"],
                 failed=segments.c.failed - by_status["failed"],
             )
@@ -104,15 +104,15 @@ def keep_earlier(connection: Connection, job_id: str) -> None:
         earlier = {place: result for place in row["left"] if (result := results[place]) is not None}
         if not earlier:
             continue
-        left = [place for place in row["left"] if place not in earlier]
+        remaining = [place for place in row["left"] if place not in earlier]
         statuses = Counter(str(result["status"]) for result in earlier.values())
         connection.execute(
             update(segments)
             .where(segments.c.job_id == job_id, segments.c.number == row["number"])
             .values(
-                state="waiting" if left else "done",
-                left=left,
-                open=len(left),
+                state="waiting" if remaining else "done",
+                left=remaining,
+                open=len(remaining),
                 degraded=segments.c.degraded + statuses["degraded"],
                 failed=segments.c.failed + statuses["failed"],
             )

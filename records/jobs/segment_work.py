@@ -141,32 +141,32 @@ class SegmentWork(JobsDatabase):
         segment: Segment,
         results: Mapping[int, Mapping[str, Any]],
         *,
-        left: Sequence[int] = (),
+        remaining: Sequence[int] = (),
         suspect: int | None = None,
         again_at_ms: int | None = None,
     ) -> Segment | None:
         """Store results by the places of their lines; returns the segment with them, None if this attempt counts no more
         or another delivery of it has written since.
 
-        Without lines that are `left` the segment is done.  Otherwise the worker keeps it and answers `suspect` next, or, with
+        The segment is done if `remaining` is empty.  Otherwise the worker keeps it and answers `suspect` next, or, with
         `again_at_ms`, it waits until then.
         """
         merged = [
             dict(results[place]) if place in results else known for place, known in enumerate(segment.results)
         ]
         statuses = Counter(str(result["status"]) for result in results.values())
-        state = "done" if not left else "sent" if again_at_ms is None else "waiting"
+        state = "done" if not remaining else "sent" if again_at_ms is None else "waiting"
         with self._writing() as connection:
             written = connection.execute(
                 update(segments)
                 .where(
                     _attempt(segment.job_id, segment.number, segment.attempt),
-                    segments.c.open == len(segment.left),
+                    segments.c.open == len(segment.remaining),
                 )
                 .values(
                     state=state,
-                    left=list(left),
-                    open=len(left),
+                    left=list(remaining),
+                    open=len(remaining),
                     suspect=suspect,
                     tries=segments.c.tries if state == "sent" else 0,
                     again=segments.c.again + int(state == "waiting"),
@@ -181,11 +181,11 @@ class SegmentWork(JobsDatabase):
             add_counts(
                 connection,
                 segment.job_id,
-                running=-len(results) - (len(left) if state == "waiting" else 0),
+                running=-len(results) - (len(remaining) if state == "waiting" else 0),
                 deduplicated=sum(bool(result.get("deduplicated")) for result in results.values()),
                 **{name: statuses[name] for name in COUNTED if statuses[name]},
             )
-        return replace(segment, results=merged, left=list(left), suspect=suspect)
+        return replace(segment, results=merged, remaining=list(remaining), suspect=suspect)
 
 
 def _attempt(job_id: str, number: int, attempt: int) -> ColumnElement[bool]:

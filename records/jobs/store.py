@@ -151,31 +151,31 @@ class Jobs(SegmentWork):
         running = func.sum(jobs.c.running)
         waiting = func.sum(jobs.c.total - sum(jobs.c[name] for name in COUNTED))
         columns = (jobs.c.tenant, func.max(jobs.c.weight), running, waiting, func.sum(running).over())
-        of_tenants = select(*columns).where(jobs.c.state != State.ENDED).group_by(jobs.c.tenant)
-        first = of_tenants.order_by(running.desc(), waiting.desc(), jobs.c.tenant).limit(most)
+        by_tenant = select(*columns).where(jobs.c.state != State.ENDED).group_by(jobs.c.tenant)
+        first = by_tenant.order_by(running.desc(), waiting.desc(), jobs.c.tenant).limit(most)
         with self._reading() as connection:
             rows = connection.execute(first).all()
         return [
             {
                 "tenant": tenant,
                 "weight": weight,
-                "running": int(of_tenant),
-                "waiting": int(left),
-                "share": int(of_tenant) / int(of_all) if of_all else None,
+                "running": int(tenant_running),
+                "waiting": int(tenant_waiting),
+                "share": int(tenant_running) / int(all_running) if all_running else None,
             }
-            for tenant, weight, of_tenant, left, of_all in rows
+            for tenant, weight, tenant_running, tenant_waiting, all_running in rows
         ]
 
-    def active(self, *, queued_of_a_tenant: int | None = None) -> list[Job]:
-        """The jobs that have not ended or whose callback has not been sent, oldest first; with `queued_of_a_tenant` only so many
+    def active(self, *, queued_per_tenant: int | None = None) -> list[Job]:
+        """The jobs that have not ended or whose callback has not been sent, oldest first; with `queued_per_tenant` only so many
         queued jobs of each tenant, and none that is paused or validated."""
         unfinished = select(jobs).where(or_(jobs.c.state != State.ENDED, jobs.c.callback_sent == 0))
-        if queued_of_a_tenant is not None:
+        if queued_per_tenant is not None:
             place = func.row_number().over(partition_by=jobs.c.tenant, order_by=jobs.c.created_at_ms)
             queued = (
                 select(jobs.c.job_id, place.label("place")).where(jobs.c.state == State.QUEUED).subquery()
             )
-            first = select(queued.c.job_id).where(queued.c.place <= queued_of_a_tenant)
+            first = select(queued.c.job_id).where(queued.c.place <= queued_per_tenant)
             are_waiting = jobs.c.state.in_((State.QUEUED, State.PAUSED, State.VALIDATING))
             unfinished = unfinished.where(or_(~are_waiting, jobs.c.job_id.in_(first)))
         with self._reading() as connection:
@@ -332,8 +332,8 @@ def _erase(connection: Connection, row: RowMapping, correlation_id: str) -> int:
     for place in places:
         lines[place] = replace(lines[place], fields={"questions": [{"text": ERASED}]})
         if (result := results[place]) is not None:
-            kept = {name: result[name] for name in result.keys() & _WITHOUT_TEXTS}
-            results[place] = {**kept, "hits": [], "degraded": [], "warnings": [], "error": ERASED}
+            retained = {name: result[name] for name in result.keys() & _WITHOUT_TEXTS}
+            results[place] = {**retained, "hits": [], "degraded": [], "warnings": [], "error": ERASED}
     ours = and_(segments.c.job_id == row["job_id"], segments.c.number == row["number"])
     values = {"lines": packed([astuple(line) for line in lines]), "results": packed(results)}
     connection.execute(update(segments).where(ours).values(**values))

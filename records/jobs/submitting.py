@@ -71,8 +71,8 @@ def submit_lines(
         # The job may have been cancelled meanwhile, or the database may be away.
         with suppress(ServiceError):
             # Errors of servers and files have addresses and folders, which the readers of a job must not learn.
-            is_of_a_server = isinstance(error, JobsUnavailable | OSError | sqlite3.Error)
-            reason = "the lines could not be stored" if is_of_a_server else str(error)
+            is_server_error = isinstance(error, JobsUnavailable | OSError | sqlite3.Error)
+            reason = "the lines could not be stored" if is_server_error else str(error)
             reason = reason or "the submission was interrupted"
             insist(lambda: store.refuse(new.job_id, reason, now_ms=now_ms()))
         raise

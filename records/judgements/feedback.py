@@ -53,7 +53,7 @@ class Event(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _from_ubi(cls, value: Any) -> Any:
-        return _fields_of_ubi(value) if isinstance(value, Mapping) and "query_id" in value else value
+        return _from_ubi_event(value) if isinstance(value, Mapping) and "query_id" in value else value
 
     @field_validator("document_id")
     @classmethod
@@ -70,7 +70,7 @@ class Event(BaseModel):
         return value
 
 
-def _fields_of_ubi(event: Mapping[str, Any]) -> dict[str, Any]:
+def _from_ubi_event(event: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an event of UBI 1.x; whatever else it has is ignored.  Its attributes may also stand beside its other fields."""
     attributes = event.get("event_attributes")
     about = {**event, **attributes} if isinstance(attributes, Mapping) else event

@@ -77,7 +77,7 @@ class JudgementLine:
 
 def read_judgements(file: Path) -> Iterator[JudgementLine]:
     """The lines of a file of JSON lines (`.jsonl`), or of TREC qrels.  Raises WrongJudgements with the first fault, and OSError."""
-    read = _of_json if file.suffix.lower() == ".jsonl" else _of_qrels
+    read = _from_json if file.suffix.lower() == ".jsonl" else _from_qrels
     with file.open("rb") as stream:
         for line, raw in enumerate(iter(lambda: stream.readline(LONGEST_LINE + 1), b""), start=1):
             try:
@@ -92,7 +92,7 @@ def read_judgements(file: Path) -> Iterator[JudgementLine]:
                 raise WrongJudgements(f"{file}, line {line}: {error}") from None
 
 
-def _of_json(line: int, text: str) -> JudgementLine:
+def _from_json(line: int, text: str) -> JudgementLine:
     """An event of UBI, or of the HTTP API; `timestamp` and `client_id` say when it was judged, and by whom."""
     fields = json.loads(text)
     if not isinstance(fields, dict):
@@ -108,7 +108,7 @@ def _of_json(line: int, text: str) -> JudgementLine:
     return JudgementLine(line, Event.model_validate(fields), at_ms, judge and str(judge), source)
 
 
-def _of_qrels(line: int, text: str) -> JudgementLine:
+def _from_qrels(line: int, text: str) -> JudgementLine:
     parts = text.split("\t") if "\t" in text else text.split()
     if len(parts) != 4 or not parts[3].strip().isdecimal():
         raise ValueError(f"not `topic 0 document grade`, with a grade from 0 to 3: {safe_repr(text)}")

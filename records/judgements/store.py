@@ -90,8 +90,8 @@ def on_questions(
     its requests."""
     feedback: list[Feedback] = []
     for some in in_batches(text_hashes, ROWS_AT_ONCE):
-        of_texts = table.c.namespace.in_(namespaces), table.c.text_hash.in_(some)
-        feedback += _listed(engine, *of_texts, _by_tenant(tenant))
+        conditions = table.c.namespace.in_(namespaces), table.c.text_hash.in_(some)
+        feedback += _listed(engine, *conditions, _by_tenant(tenant))
     return feedback
 
 

@@ -44,11 +44,11 @@ def redacted(answer: Answer) -> Answer:
 
 def redacted_line(line: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a job's line as a caller with a key gets it."""
-    kept = redacted_parts(line["degraded"])
-    if kept == line["degraded"]:
+    parts = redacted_parts(line["degraded"])
+    if parts == line["degraded"]:
         return dict(line)
-    error = "; ".join(f"{part['where']}: {part['reason']} {part['detail']}".strip() for part in kept)
-    return {**line, "degraded": kept, "error": line["error"] and error}
+    error = "; ".join(f"{part['where']}: {part['reason']} {part['detail']}".strip() for part in parts)
+    return {**line, "degraded": parts, "error": line["error"] and error}
 
 
 def redacted_parts(degraded: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

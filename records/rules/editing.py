@@ -29,15 +29,15 @@ class RulesFile(Rules):
 
 def with_weights(rules: Rules, configuration: str, weights: Mapping[str, float] | None) -> Rules:
     """The rules with these weights of a configuration; None: without any.  Raises WrongDeclaration."""
-    given, known = _fields(rules), rules.weights_of(configuration)
+    fields, known = _fields(rules), rules.weights_of(configuration)
     name = known[0] if known else free_name(rules, f"weights {configuration}")
-    given.setdefault("weights", {}).pop(name, None)
+    fields.setdefault("weights", {}).pop(name, None)
     if weights is not None:
-        given["weights"][name] = {"configuration": configuration, "branches": dict(weights)}
-    return read_rules(given)
+        fields["weights"][name] = {"configuration": configuration, "branches": dict(weights)}
+    return read_rules(fields)
 
 
-def with_proposal_taken(rules: Rules, configuration: str, proposed: str) -> Rules:
+def with_accepted_proposal(rules: Rules, configuration: str, proposed: str) -> Rules:
     """The rules in which `configuration` has the weights of `proposed`, which has none any more.  Raises WrongDeclaration."""
     if (known := rules.weights_of(proposed)) is None:
         raise WrongDeclaration(f"no weights are proposed for {configuration!r}")
@@ -47,9 +47,9 @@ def with_proposal_taken(rules: Rules, configuration: str, proposed: str) -> Rule
 def free_name(rules: Rules, text: str) -> str:
     """A name for a rule about `text` that no rule has yet."""
     name = re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-") or "rule"
-    taken, number = set(rules.names), 2
+    used, number = set(rules.names), 2
     free = name
-    while free in taken:
+    while free in used:
         free, number = f"{name}-{number}", number + 1
     return free
 
@@ -76,12 +76,12 @@ def _by_name(rules: Rules) -> dict[str, Any]:
 def rules_file(text: str) -> RulesFile:
     """Reads a text of TOML, or of JSON if it begins with `{`.  Raises WrongDeclaration."""
     try:
-        given: Any = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+        content: Any = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise WrongDeclaration(f"rules: neither TOML nor JSON: {error}") from None
-    if isinstance(given, dict):
-        given.pop("v", None)  # each JSON document of a command has it
-    return read_as(RulesFile, given)
+    if isinstance(content, dict):
+        content.pop("v", None)  # each JSON document of a command has it
+    return read_as(RulesFile, content)
 
 
 def toml_of(file: RulesFile) -> str:

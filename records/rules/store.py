@@ -25,7 +25,7 @@ from models.rules import Rules
 from models.tables.installation import rule_table as table
 from records.database import available
 
-KEPT = 1_000
+MAX_VERSIONS = 1_000
 """Changes of a namespace that are kept."""
 _ATTEMPTS = 5
 
@@ -125,7 +125,7 @@ def _changed(
     after = Version(namespace, before.version + 1, time.time_ns() // 1_000_000, by, rules)
     written = rules.model_dump(mode="json", exclude_defaults=True)
     connection.execute(insert(table).values({**asdict(after), "rules": written}))
-    old = (table.c.namespace == namespace) & (table.c.version <= after.version - KEPT)
+    old = (table.c.namespace == namespace) & (table.c.version <= after.version - MAX_VERSIONS)
     connection.execute(delete(table).where(old))
     return after
 

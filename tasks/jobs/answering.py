@@ -86,25 +86,29 @@ def answer_lines_task(task: Any, job_id: str, number: int, attempt: int, **_: ob
 
 
 def _answer_whole(resources: Resources, jobs: Jobs, segment: Segment) -> None:
-    results, transient = answer_lines(resources, segment, segment.left)
+    results, transient = answer_lines(resources, segment, segment.remaining)
     if segment.again < TIMES_AGAIN and transient:
         for place in transient:
             del results[place]
         wait_ms = AGAIN_MS * 2**segment.again
         _write(
-            jobs, segment, results, left=sorted(transient), again_at_ms=redis_ms(resources.redis) + wait_ms
+            jobs,
+            segment,
+            results,
+            remaining=sorted(transient),
+            again_at_ms=redis_ms(resources.redis) + wait_ms,
         )
     else:
         _write(jobs, segment, results)
 
 
 def _answer_one_by_one(resources: Resources, jobs: Jobs, segment: Segment) -> None:
-    remaining, results = list(segment.left), dict[int, Result]()
+    remaining, results = list(segment.remaining), dict[int, Result]()
     if segment.suspect in remaining:
         remaining.remove(segment.suspect)
         results[segment.suspect] = unanswered(Status.FAILED, "the worker died while it answered this line")
     while remaining:
-        rest = _write(jobs, segment, results, left=remaining, suspect=remaining[0])
+        rest = _write(jobs, segment, results, remaining=remaining, suspect=remaining[0])
         if rest is None:
             return
         segment = rest

@@ -112,7 +112,7 @@ class Feeder(Duty):
         jobs, begun_s = self._resources.jobs, time.monotonic()
         is_whole = begun_s >= self._due_s.get("whole", 0)
         free_slots = 0 if is_whole else self._free_slots()
-        active = jobs.active(queued_of_a_tenant=None if is_whole else QUEUED_READ if free_slots else 0)
+        active = jobs.active(queued_per_tenant=None if is_whole else QUEUED_READ if free_slots else 0)
         now_ms = redis_ms(self._resources.redis)
         self._forget_old(now_ms)
         if not active:

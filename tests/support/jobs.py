@@ -65,7 +65,7 @@ def answered(
         segment = None if sent is None else store.take(job_id, *sent[:2], now_ms=10, lease_ms=LEASE_MS)
         if segment is None:
             return count
-        numbers = {place: segment.lines[place].number for place in segment.left}
+        numbers = {place: segment.lines[place].number for place in segment.remaining}
         results = {place: (by_line or {}).get(number, result()) for place, number in numbers.items()}
         assert store.write(segment, results) is not None
     return segments

@@ -143,7 +143,7 @@ def test_requests_have_the_form_of_their_protocol(server: ChatServer) -> None:
     assert server.keys[2:] == [None]
 
 
-def test_pinecone_is_told_which_side_a_text_is_of_and_has_its_own_header_for_the_key(
+def test_pinecone_gets_the_side_of_a_text_and_has_its_own_header_for_the_key(
     server: ChatServer,
 ) -> None:
     embedder = opened(server, api="pinecone", url=server.origin, dimensions=3)

@@ -250,7 +250,7 @@ def test_calls_that_hang_are_ended_and_later_ones_answered(server: ChatServer, c
     assert chat.complete(["?"], timeout_s=20) == ["well again"]
 
 
-ENDS_WHEN_IT_IS_TOLD = """
+ENDS_AT_SIGTERM = """
 import signal, sys
 from inference.endpoints.chat import ChatModel
 
@@ -262,8 +262,10 @@ ChatModel(url=sys.argv[1], model="tiny", api_key=None, temperature=0, max_tokens
 @pytest.mark.slow
 def test_a_call_that_hangs_does_not_keep_the_process_alive(server: ChatServer) -> None:
     server.answer = functools.partial(drips_headers, seconds=60)
-    asks = [sys.executable, "-c", ENDS_WHEN_IT_IS_TOLD, server.url]
-    with subprocess.Popen(asks, cwd=Path(__file__).parents[3], stderr=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-c", ENDS_AT_SIGTERM, server.url]
+    with subprocess.Popen(
+        command, cwd=Path(__file__).parents[3], stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             until(lambda: server.requests)
             process.terminate()

@@ -178,8 +178,8 @@ def test_the_pairs_of_the_question_that_is_answered_in_time_have_scores(server: 
         (after(30, lengths) if body["query"] == "slow" else lengths)(handler, body)
 
     server.answer = slow_for_one
-    asked = [("quick", "ab"), ("slow", "ab"), ("quick", "abc")]
-    assert opened(server).score(asked, limit_s=1.5) == PairScores((2, None, 3), 3)
+    pairs = [("quick", "ab"), ("slow", "ab"), ("quick", "abc")]
+    assert opened(server).score(pairs, limit_s=1.5) == PairScores((2, None, 3), 3)
 
 
 def test_after_a_late_call_fewer_pairs_are_sent_and_later_more_again(server: ChatServer) -> None:
@@ -221,7 +221,7 @@ def test_scores_outside_0_to_1_are_logits_and_from_then_on_all_are(server: ChatS
     assert reranker.score(pairs("b", "c"), limit_s=20).logits == (0.4, 0.6)
 
 
-def test_warming_tells_logits_from_probabilities_by_two_pairs_once(server: ChatServer) -> None:
+def test_warming_distinguishes_logits_from_probabilities_by_two_pairs_once(server: ChatServer) -> None:
     reranker = opened(server, api="jina")
     reranker.fetch()
     assert server.requests == []

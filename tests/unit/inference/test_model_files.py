@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import constants
 from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
-from inference.model_files import DESCRIPTION, LEFT_OUT, ONNX, SAFETENSORS, model_folder
+from inference.model_files import DESCRIPTION, IGNORED, ONNX, SAFETENSORS, model_folder
 from models.errors import ModelMissing
 from tests.support.servers.services import need
 
@@ -85,7 +85,7 @@ LISTED = [*DESCRIBED, DENSE, "model.safetensors", *GRAPH, *OTHERS, *OTHER_GRAPHS
     ],
 )
 def test_only_the_needed_weights_are_downloaded(weights: tuple[str, ...], fetched: list[str]) -> None:
-    files = filter_repo_objects(LISTED, allow_patterns=[*DESCRIPTION, *weights], ignore_patterns=[*LEFT_OUT])
+    files = filter_repo_objects(LISTED, allow_patterns=[*DESCRIPTION, *weights], ignore_patterns=[*IGNORED])
     assert list(files) == fetched
 
 

@@ -117,9 +117,9 @@ def test_processes_that_start_together_keep_the_hashes_of_every_file(trust: Mode
 def test_unreadable_hashes_refuse_the_model_and_name_their_file(trust: ModelTrust, content: str) -> None:
     assert trust.hashes
     check_first_seen(NAME, COMMIT, {"config.json": "1"}, trust)
-    (kept,) = trust.hashes.glob("*.json")
-    kept.write_text(content)
-    with pytest.raises(ModelMissing, match=f"{kept} cannot be read"):
+    (hash_file,) = trust.hashes.glob("*.json")
+    hash_file.write_text(content)
+    with pytest.raises(ModelMissing, match=f"{hash_file} cannot be read"):
         check_first_seen(NAME, COMMIT, {"config.json": "1"}, trust)
 
 
@@ -129,7 +129,7 @@ def test_the_default_model_from_the_hub_must_be_the_published_one_too(
     (name,) = PACKAGED
     (tmp_path / "tokenizer.json").write_text("{}")
     monkeypatch.setattr(model_files, "_packaged", lambda name: None)
-    monkeypatch.setattr(model_files, "_from_hub", lambda *asked: tmp_path)
+    monkeypatch.setattr(model_files, "_from_hub", lambda *args: tmp_path)
     with pytest.raises(ModelMissing, match=rf"published files of {name} \(tokenizer.json\)"):
         model_folder(name)
     assert model_folder(name, (), ModelTrust(revision=COMMIT)) == tmp_path
@@ -186,10 +186,10 @@ def test_pickles_beside_safetensors_are_not_loaded_and_not_refused(tmp_path: Pat
 @pytest.fixture
 def options(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """How PyTorch's libraries are called; they are not needed for it."""
-    given: dict[str, Any] = {}
+    received: dict[str, Any] = {}
 
     def load(folder: str, **options: Any) -> None:
-        given.update(options, **options.pop("model_kwargs", {}))
+        received.update(options, **options.pop("model_kwargs", {}))
         raise OSError("not installed here")
 
     cpu = SimpleNamespace(type="cpu", index=None)
@@ -200,7 +200,7 @@ def options(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setitem(
         sys.modules, "transformers", SimpleNamespace(AutoModelForSequenceClassification=classifier)
     )
-    return given
+    return received
 
 
 WRITE_AND_LOAD: dict[str, tuple[Callable[[Path], Any], Callable[..., Any]]] = {
@@ -211,7 +211,7 @@ WRITE_AND_LOAD: dict[str, tuple[Callable[[Path], Any], Callable[..., Any]]] = {
 
 @pytest.mark.parametrize("what", WRITE_AND_LOAD)
 @pytest.mark.parametrize("pickled", [False, True])
-def test_the_libraries_are_told_to_trust_no_code_and_no_pickle(
+def test_the_libraries_are_called_so_that_they_trust_no_code_and_no_pickle(
     tmp_path: Path, options: dict[str, Any], what: str, pickled: bool
 ) -> None:
     settings: dict[str, Any] = {"backend": "sentence_transformers", "threads": 1, "device": "cpu"}

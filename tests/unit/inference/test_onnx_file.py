@@ -125,11 +125,11 @@ def test_an_unsupported_model_is_refused_and_the_other_embedder_named(
 def test_unknown_inputs_are_refused(tmp_path: Path, inputs: list[str], kind: int, named: str) -> None:
     write_other(tmp_path)
     node = helper.make_node("Sum" if kind == TensorProto.FLOAT else "Max", inputs, ["last_hidden_state"])
-    given, (vectors,) = (
+    tensors, (vectors,) = (
         [helper.make_tensor_value_info(name, kind, ("batch", "length", WIDTH)) for name in names]
         for names in (inputs, ["last_hidden_state"])
     )
-    graph = helper.make_graph([node], "echo", given, [vectors])
+    graph = helper.make_graph([node], "echo", tensors, [vectors])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     save_model(model, tmp_path / "onnx/model.onnx")
     with pytest.raises(NotConfigured, match=rf"{named} of .*model\.onnx; use 'sentence_transformers'"):

@@ -138,7 +138,9 @@ BGE = ("Represent this sentence for searching relevant passages: ", "")
         ("", (None, None)),
     ],
 )
-def test_the_last_part_of_a_name_tells_the_prompts(name: str, prompts: tuple[str | None, str | None]) -> None:
+def test_the_last_part_of_a_name_decides_the_prompts(
+    name: str, prompts: tuple[str | None, str | None]
+) -> None:
     assert known_prompts(name) == prompts
 
 

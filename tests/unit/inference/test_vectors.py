@@ -56,10 +56,10 @@ class Letters:
     dimension = 3
 
     def __init__(self) -> None:
-        self.asked: list[list[str]] = []
+        self.batches: list[list[str]] = []
 
     def embed_questions(self, texts: Sequence[str], *, timeout_s: float = inf) -> Matrix:
-        self.asked.append(list(texts))
+        self.batches.append(list(texts))
         return np.array([[text.count(letter) for letter in "abc"] for text in texts], np.float32)
 
 
@@ -70,7 +70,7 @@ def test_only_missing_questions_are_embedded_in_one_call() -> None:
     cached.embed_questions(["aa", "b"])
     vectors = cached.embed_questions(["b", "abc", "aa", "cc\ud800", "abc"])
     assert vectors.tolist() == [[0, 1, 0], [1, 1, 1], [2, 0, 0], [0, 0, 2], [1, 1, 1]]
-    assert embedder.asked == [["aa", "b"], ["abc", "cc\ud800"]]
+    assert embedder.batches == [["aa", "b"], ["abc", "cc\ud800"]]
 
 
 def test_the_vectors_are_writable_and_changing_them_changes_nothing_stored() -> None:

@@ -14,18 +14,18 @@ from ingest.raw_documents import ReadLimits
 
 @pytest.fixture(scope="session", autouse=True)
 def _shared_parser_process() -> Iterator[None]:
-    class Kept(ParserProcess):
+    class SharedProcess(ParserProcess):
         def __exit__(self, *_: object) -> None:
             pass
 
     @cache
-    def process(limits: ReadLimits) -> Kept:
-        started.append(Kept(limits))
+    def process(limits: ReadLimits) -> SharedProcess:
+        started.append(SharedProcess(limits))
         return started[-1]
 
-    started = list[Kept]()
+    started = list[SharedProcess]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest.read, "ParserProcess", process)
         yield
-    for kept in started:
-        ParserProcess.__exit__(kept)
+    for shared in started:
+        ParserProcess.__exit__(shared)

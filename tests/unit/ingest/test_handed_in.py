@@ -28,7 +28,7 @@ def rows_of_sizes(*sizes: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("given", "page_starts", "metadata"),
+    ("value", "page_starts", "metadata"),
     [
         ([0, 4], (0, 4), {}),
         ([4, 0], (), {"page_starts": [4, 0]}),
@@ -36,9 +36,9 @@ def rows_of_sizes(*sizes: int) -> list[dict[str, Any]]:
     ],
 )
 def test_a_document_may_say_where_its_pages_start(
-    given: object, page_starts: Sequence[int], metadata: dict[str, object]
+    value: object, page_starts: Sequence[int], metadata: dict[str, object]
 ) -> None:
-    (document,) = read_rows([{"id": "a", "text": "one two", "page_starts": given}], source="task")
+    (document,) = read_rows([{"id": "a", "text": "one two", "page_starts": value}], source="task")
     assert isinstance(document, RawDocument)
     assert (document.page_starts, document.metadata) == (page_starts, metadata)
 
@@ -72,11 +72,11 @@ def test_the_last_row_with_an_id_is_kept_and_the_others_are_reported() -> None:
 
 
 def test_ids_are_normalised_like_those_of_documents() -> None:
-    given = [DECOMPOSED, " padded ", 7]
-    documents = read_rows([{"id": id_, "text": "x"} for id_ in given], source="task")
+    values = [DECOMPOSED, " padded ", 7]
+    documents = read_rows([{"id": id_, "text": "x"} for id_ in values], source="task")
     ids = [COMPOSED, "padded", "7"]
     assert [item.document_id for item in documents if isinstance(item, RawDocument)] == ids
-    assert read_ids(given) == (ids, [])
+    assert read_ids(values) == (ids, [])
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,13 @@ def test_a_message_of_a_program_without_our_client_has_the_same_limits() -> None
     with pytest.raises(ValueError, match=r"^ids: a list, even of one; not a str$"):
         read_ids("12")
     rows = [{"id": "a", "text": "b", "metadata": {"c": "d" * MAX_METADATA_BYTES}}, {"id": "b", "text": "c"}]
-    skipped, kept = read_rows(rows, source="task")
+    skipped, document = read_rows(rows, source="task")
     assert str(skipped).startswith("document 1: metadata: 262,")
-    assert isinstance(kept, RawDocument)
+    assert isinstance(document, RawDocument)
 
 
 @pytest.mark.parametrize(
-    ("given", "taken", "metadata"),
+    ("fields", "markup", "metadata"),
     [
         ({}, "plain", {}),
         ({"markup": "markdown"}, "markdown", {}),
@@ -122,8 +122,8 @@ def test_a_message_of_a_program_without_our_client_has_the_same_limits() -> None
     ],
 )
 def test_markup_is_taken_from_the_row_or_else_guessed_from_the_text(
-    given: dict[str, Any], taken: str, metadata: dict[str, Any]
+    fields: dict[str, Any], markup: str, metadata: dict[str, Any]
 ) -> None:
-    (document,) = read_rows([{"id": "a", "text": "Roses are cut.", **given}], source="task")
+    (document,) = read_rows([{"id": "a", "text": "Roses are cut.", **fields}], source="task")
     assert isinstance(document, RawDocument)
-    assert (document.markup, document.metadata) == (taken, metadata)
+    assert (document.markup, document.metadata) == (markup, metadata)

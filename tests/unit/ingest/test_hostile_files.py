@@ -114,8 +114,8 @@ def test_a_file_that_grows_is_read_up_to_the_size_that_it_had(tmp_path: Path, na
 
 def test_a_pipe_is_reported_without_waiting_for_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "cafe\u0301.txt")
-    for given in (tmp_path, tmp_path / "cafe\u0301.txt"):
-        _, (skipped,) = read_limited(given)
+    for start in (tmp_path, tmp_path / "cafe\u0301.txt"):
+        _, (skipped,) = read_limited(start)
         assert skipped.why == "neither a file nor a folder"
         # Documents of this name are protected from pruning, whatever the Unicode form of the name.
         assert skipped.spares == "s/caf\u00e9.txt"

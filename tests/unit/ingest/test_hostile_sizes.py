@@ -50,9 +50,9 @@ def test_a_text_of_very_many_lines_keeps_its_headings_outside_of_code(
 ) -> None:
     monkeypatch.setattr(headings, "PARSED_LINES", 10)
     text = "# One #\n```\n# no\n```\n## *Two*\n" + "a\u2028# no\n" * 10 + "# C#"
-    found = headings_of(text)
-    assert [(heading.level, heading.text) for heading in found] == [(1, "One"), (2, "Two"), (1, "C#")]
-    assert [text[heading.start : heading.end] for heading in found] == [
+    outline = headings_of(text)
+    assert [(heading.level, heading.text) for heading in outline] == [(1, "One"), (2, "Two"), (1, "C#")]
+    assert [text[heading.start : heading.end] for heading in outline] == [
         "# One #\n",
         "## *Two*\n",
         "# C#",

@@ -64,7 +64,7 @@ def test_code_and_numbers_have_no_language_and_do_not_hide_that_of_the_others() 
     assert main_language([*code, document(TEXTS["tr"])]) == "tr"
 
 
-def test_bare_words_tell_their_language_together() -> None:
+def test_the_language_of_bare_words_is_detected_from_all_of_them() -> None:
     words = [
         "Schraubenschlüssel",
         "Dachfenster",

@@ -28,7 +28,7 @@ from tests.support.new_process import printed
 from tests.support.servers.databases import empty_database
 
 
-class Kept:
+class Namespace:
     """Groups of one namespace in a database."""
 
     def __init__(self, url: str, *, namespace_id: int = 1, threshold: float = 0.6) -> None:
@@ -61,8 +61,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Kept:
-    return Kept(f"sqlite:///{tmp_path}/groups.db")
+def namespace(tmp_path: Path) -> Namespace:
+    return Namespace(f"sqlite:///{tmp_path}/groups.db")
 
 
 def letters(first: int, last: int) -> list[str]:
@@ -93,44 +93,46 @@ def test_signatures_are_equal_in_every_process() -> None:
     assert printed(program, PYTHONHASHSEED="1") == [str(signed(" ".join(map(str, range(50)))).tolist())]
 
 
-def test_a_near_duplicate_joins_the_group_of_the_first(kept: Kept) -> None:
-    assert kept.assign("a", words(0, 200)) is None
-    assert kept.assign("b", words(0, 199) + " changed") == "a"
-    assert kept.assign("c", words(500, 700)) is None
-    assert kept.assign("copy", words(0, 200).upper()) == "a"
+def test_a_near_duplicate_joins_the_group_of_the_first(namespace: Namespace) -> None:
+    assert namespace.assign("a", words(0, 200)) is None
+    assert namespace.assign("b", words(0, 199) + " changed") == "a"
+    assert namespace.assign("c", words(500, 700)) is None
+    assert namespace.assign("copy", words(0, 200).upper()) == "a"
     with pytest.raises(ValueError, match=r"threshold: 0\.2; allowed: 0\.5 to 1"):
-        NearDuplicates(kept.rows, threshold=0.2)
+        NearDuplicates(namespace.rows, threshold=0.2)
 
 
 def test_groups_do_not_chain(url: str) -> None:
     # Similarities: a-b and b-c 182/214 = .85, a-c 166/230 = .72.
-    kept = Kept(url, threshold=0.78)
-    assert kept.assign("a", words(0, 200)) is None
-    assert kept.assign("b", words(16, 216)) == "a"
-    assert kept.assign("c", words(32, 232)) is None
+    namespace = Namespace(url, threshold=0.78)
+    assert namespace.assign("a", words(0, 200)) is None
+    assert namespace.assign("b", words(16, 216)) == "a"
+    assert namespace.assign("c", words(32, 232)) is None
 
 
 def test_a_short_text_needs_more_in_common_than_a_long_one(url: str) -> None:
-    kept = Kept(url, threshold=0.6)
-    assert kept.assign("19 words", words(0, 19)) is kept.assign("the same 19", words(0, 19)) is None
-    assert kept.assign("20 words", words(0, 20)) is None
-    assert kept.assign("the same 20", words(0, 20)) == "20 words"
+    namespace = Namespace(url, threshold=0.6)
+    assert namespace.assign("19 words", words(0, 19)) is namespace.assign("the same 19", words(0, 19)) is None
+    assert namespace.assign("20 words", words(0, 20)) is None
+    assert namespace.assign("the same 20", words(0, 20)) == "20 words"
     # Both have a similarity of .79: 61 shingles of 77, and 78 of 98.
     for first, length in ((0, 79), (1_000, 80)):
-        kept.assign(f"{length} words", words(first, first + length))
-    assert kept.assign("short", words(0, 63)) is None
-    assert kept.assign("long", words(1_000, 1_080) + ". " + words(1_500, 1_520)) == "80 words"
-    assert kept.assign("with a heading", words(600, 604) + "\n\n" + words(0, 79)) == "79 words"
+        namespace.assign(f"{length} words", words(first, first + length))
+    assert namespace.assign("short", words(0, 63)) is None
+    assert namespace.assign("long", words(1_000, 1_080) + ". " + words(1_500, 1_520)) == "80 words"
+    assert namespace.assign("with a heading", words(600, 604) + "\n\n" + words(0, 79)) == "79 words"
 
 
-def test_a_copy_with_swapped_words_joins_a_short_text_and_another_statement_does_not(kept: Kept) -> None:
+def test_a_copy_with_swapped_words_joins_a_short_text_and_another_statement_does_not(
+    namespace: Namespace,
+) -> None:
     # Of 28 shingles a swap changes two: 26/30 = .87.  Of 23 shingles another word changes three: 20/26 = .77.
     thirty, rule = letters(100, 130), letters(200, 225)
-    kept.assign("30 words", " ".join(thirty))
-    kept.assign("rule", " ".join(rule))
+    namespace.assign("30 words", " ".join(thirty))
+    namespace.assign("rule", " ".join(rule))
     swapped = [*thirty[:15], thirty[16], thirty[15], *thirty[17:]]
-    assert kept.assign("swapped", " ".join(swapped)) == "30 words"
-    assert kept.assign("other rule", " ".join([*rule[:12], "quarterly", *rule[13:]])) is None
+    assert namespace.assign("swapped", " ".join(swapped)) == "30 words"
+    assert namespace.assign("other rule", " ".join([*rule[:12], "quarterly", *rule[13:]])) is None
 
 
 def test_other_statements_are_not_folded_and_copies_are() -> None:
@@ -171,17 +173,17 @@ LONG = words(0, 60) + ". " + words(60, 120) + "."
     ],
 )
 def test_one_changed_statement_in_a_long_text_keeps_it_apart_and_another_word_does_not(
-    kept: Kept, before: str, after: str, group: str | None
+    namespace: Namespace, before: str, after: str, group: str | None
 ) -> None:
     first, last = LONG.split(". ")
-    assert kept.assign("a", f"{first} {before} xq. {last}") is None
-    assert kept.assign("b", f"{first} {after} xq. {last}") == group
-    assert kept.assign("c", f"{last} {first} {before} xq.") == "a"
+    assert namespace.assign("a", f"{first} {before} xq. {last}") is None
+    assert namespace.assign("b", f"{first} {after} xq. {last}") == group
+    assert namespace.assign("c", f"{last} {first} {before} xq.") == "a"
 
 
-def test_the_same_text_under_another_title_is_another_document(kept: Kept) -> None:
+def test_the_same_text_under_another_title_is_another_document(namespace: Namespace) -> None:
     def assign(document_id: str, title: str) -> str | None:
-        return kept.groups.assign({document_id: LONG}, {document_id: title})[document_id]
+        return namespace.groups.assign({document_id: LONG}, {document_id: title})[document_id]
 
     assert assign("mkfifo", "os.mkfifo — Python") is None
     assert assign("rmdir", "os.rmdir — Python") is None
@@ -210,35 +212,35 @@ def test_edited_copies_are_recognised_and_other_texts_are_not() -> None:
     assert set(recognition.made.values()) == {6}
 
 
-def test_assigning_again_changes_nothing(kept: Kept) -> None:
+def test_assigning_again_changes_nothing(namespace: Namespace) -> None:
     texts = {"a": words(0, 200), "b": words(1, 200), "c": words(300, 500)}
-    first = {name: kept.assign(name, text) for name, text in texts.items()}
-    before = kept.counts()
-    assert {name: kept.assign(name, text) for name, text in texts.items()} == first
-    assert kept.groups.assign(texts) == first
-    assert kept.counts() == before == [2, 2 * 32, 3]
+    first = {name: namespace.assign(name, text) for name, text in texts.items()}
+    before = namespace.counts()
+    assert {name: namespace.assign(name, text) for name, text in texts.items()} == first
+    assert namespace.groups.assign(texts) == first
+    assert namespace.counts() == before == [2, 2 * 32, 3]
 
 
-def test_a_group_outlives_the_document_that_began_it(kept: Kept) -> None:
-    kept.assign("a", words(0, 200))
-    assert kept.assign("b", words(1, 200)) == "a"
+def test_a_group_outlives_the_document_that_began_it(namespace: Namespace) -> None:
+    namespace.assign("a", words(0, 200))
+    assert namespace.assign("b", words(1, 200)) == "a"
     # The new text of "a" has nothing to do with "b", which is still in the group "a".
-    assert kept.assign("a", words(700, 900)) == "a~2"
-    assert kept.assign("d", words(701, 900)) == "a~2"
-    assert kept.assign("e", words(2, 200)) == "a"
+    assert namespace.assign("a", words(700, 900)) == "a~2"
+    assert namespace.assign("d", words(701, 900)) == "a~2"
+    assert namespace.assign("e", words(2, 200)) == "a"
     # The same from no group: "d" is still in "a~2".
-    assert kept.assign("a", "short") is None
-    assert kept.assign("a", words(300, 500)) == "a~3"
+    assert namespace.assign("a", "short") is None
+    assert namespace.assign("a", words(300, 500)) == "a~3"
 
 
-def test_a_group_ends_with_its_last_member(kept: Kept) -> None:
-    kept.assign("a", words(0, 200))
-    kept.assign("b", words(1, 200))
-    kept.groups.forget(["a"])
-    assert kept.assign("c", words(2, 200)) == "a"
-    kept.groups.forget(["b", "c", "never there"])
-    assert kept.counts() == [0, 0, 0]
-    assert kept.assign("d", words(0, 200)) is None
+def test_a_group_ends_with_its_last_member(namespace: Namespace) -> None:
+    namespace.assign("a", words(0, 200))
+    namespace.assign("b", words(1, 200))
+    namespace.groups.forget(["a"])
+    assert namespace.assign("c", words(2, 200)) == "a"
+    namespace.groups.forget(["b", "c", "never there"])
+    assert namespace.counts() == [0, 0, 0]
+    assert namespace.assign("d", words(0, 200)) is None
 
 
 @pytest.mark.parametrize("size", [7, 40])
@@ -250,7 +252,7 @@ def test_a_batch_is_grouped_like_single_documents(tmp_path: Path, size: int) -> 
         (f"d{chance.randrange(28)}", words(1000 * kind, 1000 * kind + 150 + chance.randrange(10)))
         for kind in (chance.randrange(5) for _ in range(40))
     ]
-    alone, together = Kept(url, namespace_id=1), Kept(url, namespace_id=2)
+    alone, together = Namespace(url, namespace_id=1), Namespace(url, namespace_id=2)
     for first in range(0, len(handed_in), size):
         part = dict(handed_in[first : first + size])
         expected = {document_id: alone.assign(document_id, text) for document_id, text in part.items()}
@@ -269,30 +271,30 @@ def test_a_text_is_compared_with_every_group_that_shares_a_band(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(near_duplicate_rows, "_AT_ONCE", 2)
-    kept = Kept(f"sqlite:///{tmp_path}/groups.db", threshold=0.7)
+    namespace = Namespace(f"sqlite:///{tmp_path}/groups.db", threshold=0.7)
     # Each shares 130 of 262 shingles with the others (.5): alike enough for a band, not for a group.
     texts = {f"d{n}": words(0, 134) + " " + words(1_000 * n, 1_000 * n + 66) for n in range(1, 12)}
-    assert set(kept.groups.assign(texts).values()) == {None}
-    again = kept.groups.assign({f"again {name}": text for name, text in texts.items()})
+    assert set(namespace.groups.assign(texts).values()) == {None}
+    again = namespace.groups.assign({f"again {name}": text for name, text in texts.items()})
     assert again == {f"again {name}": name for name in texts}
 
 
 def test_groups_of_another_threshold_are_forgotten(url: str) -> None:
-    before, beside = Kept(url), Kept(url, namespace_id=2)
+    before, beside = Namespace(url), Namespace(url, namespace_id=2)
     before.assign("a", words(0, 200))
     beside.assign("a", words(0, 200))
-    assert Kept(url, threshold=0.9).assign("b", words(0, 200)) is None
-    assert Kept(url, threshold=0.9).assign("c", words(0, 200)) == "b"
+    assert Namespace(url, threshold=0.9).assign("b", words(0, 200)) is None
+    assert Namespace(url, threshold=0.9).assign("c", words(0, 200)) == "b"
     assert beside.assign("c", words(0, 200)) == "a"
 
 
 @pytest.mark.slow
-def test_a_batch_asks_the_database_as_often_as_one_document_does(kept: Kept) -> None:
+def test_a_batch_asks_the_database_as_often_as_one_document_does(namespace: Namespace) -> None:
     statements: list[str] = []
-    event.listen(kept.engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
-    kept.assign("before", words(0, 20))
+    event.listen(namespace.engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
+    namespace.assign("before", words(0, 20))
     statements.clear()
-    kept.assign("one", words(500, 700))
+    namespace.assign("one", words(500, 700))
     alone = len(statements)
-    kept.groups.assign({f"d{n}": words(1_000 * n, 1_000 * n + 200) for n in range(64)})
+    namespace.groups.assign({f"d{n}": words(1_000 * n, 1_000 * n + 200) for n in range(64)})
     assert len(statements) - alone == alone <= 8

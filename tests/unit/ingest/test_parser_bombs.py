@@ -184,15 +184,15 @@ def test_the_process_gets_no_variable_whose_name_only_begins_like_a_harmless_one
     secrets = {"LANGCHAIN_API_KEY", "HOMEBREW_GITHUB_API_TOKEN"}
     for name in (*secrets, "LC_ALL"):
         monkeypatch.setenv(name, "x")
-    given: dict[str, str] = {}
+    environment: dict[str, str] = {}
 
     def popen(*_: object, env: dict[str, str], **__: object) -> None:
-        given.update(env)
+        environment.update(env)
         raise OSError("seen")
 
     monkeypatch.setattr(subprocess, "Popen", popen)
     process = ParserProcess(LIMITS)
     with pytest.raises(ServiceError, match="seen"):
         list(process.parse(os.open(os.devnull, os.O_RDONLY), "a.txt", "text", ReadOptions({}, 1, 1)))
-    assert given["LC_ALL"] == "x"
-    assert not given.keys() & secrets
+    assert environment["LC_ALL"] == "x"
+    assert not environment.keys() & secrets

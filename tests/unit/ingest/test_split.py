@@ -141,7 +141,7 @@ MARKDOWN = st.lists(
 
 @given(text=MARKDOWN, title=st.text(max_size=40), markup=st.sampled_from(["plain", "markdown"]))
 def test_offsets_cover_every_text_and_nothing_is_too_long(text: str, title: str, markup: Markup) -> None:
-    text, title = (re.sub(r"[\ud800-\udfff\r]", "", given) for given in (text, title))
+    text, title = (re.sub(r"[\ud800-\udfff\r]", "", value) for value in (text, title))
     check(Splitter(words, max_pieces=16), raw(text, title=title, markup=markup))
 
 

@@ -38,7 +38,7 @@ def test_a_line_of_another_version_fails_alone_and_does_not_end_the_worker(
     segment = Segment("job", 0, 1, 0, 1, lines, [None, None], [0], None, "docs", 0)
     no_branches = SimpleNamespace(kinds=SimpleNamespace(branches={}), branches=())
     resources = cast("Any", SimpleNamespace(pipeline=no_branches))
-    results, transient = answer_lines(resources, segment, segment.left)
+    results, transient = answer_lines(resources, segment, segment.remaining)
     assert (results[0]["status"], transient) == ("failed", set())
     assert why in results[0]["error"]
 
@@ -65,7 +65,7 @@ def answered(
     resources.answers = SimpleNamespace(put_many=lambda values, ttl_s: cached.update(values))
     places = list(range(len(lines)))
     segment = Segment("job", 0, 1, 1, 0, lines, [None] * len(lines), places, None, "default", 0)
-    results, _ = answer_lines(resources, segment, segment.left)
+    results, _ = answer_lines(resources, segment, segment.remaining)
     return [results[place] for place in places], cached
 
 

@@ -171,8 +171,8 @@ def test_queued_jobs_are_read_only_if_a_segment_may_be_sent(monkeypatch: pytest.
     )
     read: list[int | None] = []
 
-    def active(*, queued_of_a_tenant: int | None = None) -> list[Job]:
-        read.append(queued_of_a_tenant)
+    def active(*, queued_per_tenant: int | None = None) -> list[Job]:
+        read.append(queued_per_tenant)
         return [JOB]
 
     numbers = count()

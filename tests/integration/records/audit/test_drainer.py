@@ -28,7 +28,7 @@ def drainer(redis_client: Redis, engine: Engine) -> Drainer:
     return Drainer(redis_client, engine, keep_texts=True, batch=10)
 
 
-def kept_aside(client: Redis) -> list[dict[bytes, bytes]]:
+def unreadable_entries(client: Redis) -> list[dict[bytes, bytes]]:
     entries: Any = client.xrange(UNREADABLE)
     return [fields for _, fields in entries]
 
@@ -63,9 +63,9 @@ def test_the_first_of_two_ends_of_a_request_is_kept_and_an_id_used_again_later_i
     drainer = Drainer(redis_client, engine, keep_texts=True, batch=batch, on_written=reported.extend)
     while drainer.drain_once(1):
         pass
-    kept = show(engine, "twice")
-    assert kept is not None
-    assert (kept.status, kept.ended_by) == ("complete", "fusion")
+    row = show(engine, "twice")
+    assert row is not None
+    assert (row.status, row.ended_by) == ("complete", "fusion")
     assert [(one.request_id, one.by) for one in reported] == [("twice", "fusion")]
     assert (count(engine), children(engine)) == (1, [1, 3, 1])
     put(redis_client, whole_entry(request, accepted_at_ms=ACCEPTED_AT_MS + 1))
@@ -168,7 +168,7 @@ def test_an_unreadable_entry_is_set_aside_and_the_others_are_written(
     put(redis_client, whole_entry(), broken, {"hello": "world"}, very_many, whole_entry())
     assert drainer.drain_once(1) == 5
     assert (count(engine), redis_client.xlen(OUTBOX)) == (2, 0)
-    first, second, third = kept_aside(redis_client)
+    first, second, third = unreadable_entries(redis_client)
     assert (first[b"id"], first[b"answer"]) == (b"broken", b"{")
     assert b"EOF" in first[b"error"]
     assert second == {b"hello": b"world", b"error": b"no field 'id'"}
@@ -187,8 +187,8 @@ def test_a_row_that_the_database_refuses_does_not_hold_up_the_others(
     put(redis_client, whole_entry(), whole_entry(request, answer=answer), whole_entry())
     assert drainer.drain_once(1) == 3
     assert (count(engine), children(engine)) == (2, [2, 6, 2])
-    (kept,) = kept_aside(redis_client)
-    assert kept[b"id"] == b"poisonous"
+    (entry,) = unreadable_entries(redis_client)
+    assert entry[b"id"] == b"poisonous"
     assert redis_client.xlen(OUTBOX) == 0
 
 
@@ -207,9 +207,9 @@ def test_hostile_texts_come_back_unchanged(drainer: Drainer, redis_client: Redis
     assert tuple(question.text for question in row.questions) == texts
     assert row.tags == {"nul": "a\0b"}
     assert row.stages[0]["ms"] is None
-    kept, without_nul = row.questions[0].hits[0], odd.replace("\0", "\ufffd")
-    assert kept.document_id == without_nul
-    assert kept.explanation["source_type"].replace("\0", "\ufffd") == without_nul
+    hit, without_nul = row.questions[0].hits[0], odd.replace("\0", "\ufffd")
+    assert hit.document_id == without_nul
+    assert hit.explanation["source_type"].replace("\0", "\ufffd") == without_nul
 
 
 def test_the_drainer_blocks_in_redis_until_there_is_an_entry(
@@ -240,7 +240,7 @@ def test_the_drainer_works_with_any_kind_of_client(
     assert (count(engine), redis_client.xlen(UNREADABLE)) == (1, 1)
 
 
-def test_the_outbox_tells_its_length_and_its_age(redis_client: Redis) -> None:
+def test_the_outbox_reports_its_length_and_its_age(redis_client: Redis) -> None:
     assert outbox_state(redis_client) == (0, 0.0)
     second, microsecond = redis_client.time()
     redis_client.xadd(OUTBOX, {"a": "b"}, id=f"{1_000 * (second - 90) + microsecond // 1_000}-0")
@@ -270,5 +270,5 @@ def test_a_share_of_the_requests_keeps_its_hits_and_candidates_and_every_request
     assert 0 < len(chosen) < 24
     assert (count(engine), children(engine)) == (48, [48, 144, 2 * len(chosen)])
     with engine.connect() as connection:
-        kept = connection.scalars(select(BranchRow.request_id).where(BranchRow.candidates.is_not(None)))
-        assert {*kept} == chosen | {*map(shadow_id, chosen)}
+        sampled = connection.scalars(select(BranchRow.request_id).where(BranchRow.candidates.is_not(None)))
+        assert {*sampled} == chosen | {*map(shadow_id, chosen)}

@@ -71,13 +71,13 @@ def drain(client: Redis, engine: Engine, moments: dict[str, int]) -> None:
 
 def partitions_of(engine: Engine, table: str) -> dict[str, set[str]]:
     """By partition, the ids of the requests that have rows in it."""
-    found: dict[str, set[str]] = {}
+    ids: dict[str, set[str]] = {}
     with engine.connect() as connection:
         for name, request_id in connection.execute(
             text(f"SELECT tableoid::regclass::text, request_id FROM {table}")
         ):
-            found.setdefault(name, set()).add(request_id)
-    return found
+            ids.setdefault(name, set()).add(request_id)
+    return ids
 
 
 def tables(engine: Engine) -> set[str]:
@@ -89,7 +89,7 @@ def tables(engine: Engine) -> set[str]:
         return {name for name in names if not name.endswith("_other")}
 
 
-def kept(engine: Engine) -> list[str]:
+def request_ids(engine: Engine) -> list[str]:
     return sorted(row.request_id for row in last(engine, 100))
 
 
@@ -134,7 +134,7 @@ def test_a_sweeper_adds_this_month_and_the_next_one_before_it_writes(
     }
     with subprocess.Popen(**command("sweeper", "--only", "drain", **settings)) as process:
         try:
-            until(lambda: kept(engine) == ["now"], 60)
+            until(lambda: request_ids(engine) == ["now"], 60)
         finally:
             process.terminate()
     months = [(now.year, now.month), (now.year + now.month // 12, now.month % 12 + 1)]
@@ -225,7 +225,7 @@ def test_old_months_are_dropped_without_deleting_rows_and_the_one_that_is_not_ov
     drain(redis_client, engine, moments)
     assert deletion.remove_older(engine, DECEMBER_MS + 1) == 3
     assert tables(engine) == before - {f"{table}_2020_11" for table in TABLES}
-    assert kept(engine) == ["late"]
+    assert request_ids(engine) == ["late"]
     # Of "early" and of "odd" a request, a question, three branches and a hit each.
     assert deleted_rows(engine) == 12
 
@@ -243,7 +243,7 @@ def test_retention_drops_all_old_months_with_the_feedback_on_their_hits(
     assert Retention(engine, keep_s=86_400 * 60).prune_once() == 0
     assert {name[-7:] for name in before - tables(engine)} == {"2020_11", "2020_12", "2021_01"}
     assert [item.request_id for item in store.listed(engine, "default")] == ["new"]
-    assert (kept(engine), deleted_rows(engine)) == (["new"], 0)
+    assert (request_ids(engine), deleted_rows(engine)) == (["new"], 0)
 
 
 def test_a_month_is_not_dropped_while_feedback_on_it_is_being_written(
@@ -280,7 +280,7 @@ def test_a_month_that_began_in_the_default_partition_stays_there_and_the_next_on
     before = tables(engine)
     add_months(engine, datetime(2021, 2, 10, tzinfo=UTC))
     assert tables(engine) - before == {f"{table}_2021_03" for table in TABLES}
-    assert kept(engine) == ["early"]
+    assert request_ids(engine) == ["early"]
 
 
 @pytest.mark.slow
@@ -311,5 +311,5 @@ def test_a_login_that_may_not_create_tables_loses_no_row_and_says_so_once(
         owner.dispose()
         drain(redis_client, engine, {"old": DECEMBER_MS - 1})
         assert deletion.remove_older(engine, DECEMBER_MS) == 1
-        assert (kept(engine), "chorale_hit_2020_11" in tables(engine)) == (["now"], True)
+        assert (request_ids(engine), "chorale_hit_2020_11" in tables(engine)) == (["now"], True)
         engine.dispose()

@@ -17,7 +17,7 @@ from records.database import open_database
 from tests.support.ledger.audit_entries import make_request, put, whole_entry
 from tests.support.ledger.audit_rows import count
 
-ASKED = (
+REQUESTS = (
     ("a", "customer-1", "law"),
     ("b", "customer-2", "law"),
     ("c", "customer-1", "news"),
@@ -31,11 +31,11 @@ def entry_of(name: str, correlation: str | None, namespace: str) -> dict[str, st
 
 
 def aside(client: Redis, fields: dict[str, str]) -> None:
-    kept: dict[Any, Any] = {**fields, "error": "EOF"}
-    client.xadd(UNREADABLE, kept)
+    entry: dict[Any, Any] = {**fields, "error": "EOF"}
+    client.xadd(UNREADABLE, entry)
 
 
-def left(client: Redis, stream: str) -> list[str]:
+def ids_in(client: Redis, stream: str) -> list[str]:
     entries: Any = client.xrange(stream)
     return [fields[b"id"].decode() for _, fields in entries]
 
@@ -55,12 +55,12 @@ def test_entries_that_wait_or_are_set_aside_are_deleted_by_one_field(
 ) -> None:
     """Also if there are several pages of entries."""
     monkeypatch.setattr(deletion, "PAGE", 1)
-    for asked in ASKED:
-        put(redis_client, entry_of(*asked))
-        aside(redis_client, {**entry_of(*asked), "answer": "{"})
+    for fields in REQUESTS:
+        put(redis_client, entry_of(*fields))
+        aside(redis_client, {**entry_of(*fields), "answer": "{"})
     assert deletion.count_waiting(redis_client, column, value) == 2 * (4 - len(stays))
     assert deletion.erase_waiting(redis_client, column, value) == 2 * (4 - len(stays))
-    assert (left(redis_client, OUTBOX), left(redis_client, UNREADABLE)) == (stays, stays)
+    assert (ids_in(redis_client, OUTBOX), ids_in(redis_client, UNREADABLE)) == (stays, stays)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_unreadable_entries_with_the_value_are_deleted(redis_client: Redis, colu
     aside(redis_client, {"request": torn})
     aside(redis_client, {"id": "other", "request": '{"v":1,"request_id":"other","que'})
     assert deletion.erase_waiting(redis_client, column, value) == 1
-    assert left(redis_client, UNREADABLE) == ["other"]
+    assert ids_in(redis_client, UNREADABLE) == ["other"]
 
 
 @pytest.mark.parametrize("moment", ["before_cursor_execute", "after_cursor_execute", "commit"])
@@ -80,7 +80,7 @@ def test_an_entry_deleted_while_a_drainer_has_it_does_not_reach_the_tables(
     redis_client: Redis, engine: Engine, moment: str
 ) -> None:
     """Deletes before the drainer's INSERT, after it, or after its check of the entries."""
-    put(redis_client, entry_of(*ASKED[0]), entry_of(*ASKED[1]))
+    put(redis_client, entry_of(*REQUESTS[0]), entry_of(*REQUESTS[1]))
     other = open_database(engine.url)
 
     def erase() -> None:
@@ -110,7 +110,7 @@ def test_an_entry_deleted_while_a_drainer_finds_it_unreadable_is_not_set_aside(
     redis_client: Redis, engine: Engine
 ) -> None:
     request = make_request(request_id="a")
-    put(redis_client, {**whole_entry(request), "answer": "{"}, {**entry_of(*ASKED[1]), "answer": "{"})
+    put(redis_client, {**whole_entry(request), "answer": "{"}, {**entry_of(*REQUESTS[1]), "answer": "{"})
 
     class Slow(Drainer):
         def _set_aside(self, wrong: Any) -> None:
@@ -118,5 +118,5 @@ def test_an_entry_deleted_while_a_drainer_finds_it_unreadable_is_not_set_aside(
             super()._set_aside(wrong)
 
     assert Slow(redis_client, engine, keep_texts=True).drain_once(1) == 2
-    assert left(redis_client, UNREADABLE) == ["b"]
+    assert ids_in(redis_client, UNREADABLE) == ["b"]
     assert redis_client.xlen(OUTBOX) == 0

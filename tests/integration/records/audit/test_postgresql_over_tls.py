@@ -117,7 +117,7 @@ def test_verify_full_logs_in_over_tls_with_the_named_authority(
     assert b"user\0chorale\0" in said
 
 
-def test_verify_full_tells_a_server_of_another_authority_nothing(
+def test_verify_full_sends_nothing_to_a_server_of_another_authority(
     encrypting: HalfAServer, tmp_path: Path
 ) -> None:
     stranger = Certificate.make(tmp_path)
@@ -126,7 +126,7 @@ def test_verify_full_tells_a_server_of_another_authority_nothing(
     assert encrypting.heard == []
 
 
-def test_require_tells_a_server_without_tls_nothing(plain: HalfAServer) -> None:
+def test_require_sends_nothing_to_a_server_without_tls(plain: HalfAServer) -> None:
     assert "server does not support SSL" in log_in(plain, "?sslmode=require")
     assert plain.heard == []
 

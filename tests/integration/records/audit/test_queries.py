@@ -40,9 +40,9 @@ def test_the_last_requests_come_first(redis_client: Redis, engine: Engine, drain
     assert (first.request_id, then.request_id, first.status) == ("newest", "second", "complete")
     assert [question.text for question in first.questions] == ["what is newest?", "and more?"]
     assert (listed(first)["text"], listed(first)["questions"]) == ("what is newest?", 2)
-    shown = show(engine, "second")
-    assert shown is not None
-    assert shown.accepted_at_ms == ACCEPTED_AT_MS - 2, "the later of two requests with one id"
+    row = show(engine, "second")
+    assert row is not None
+    assert row.accepted_at_ms == ACCEPTED_AT_MS - 2, "the later of two requests with one id"
     assert count(engine) == 4
 
 
@@ -52,16 +52,18 @@ def test_the_lists_of_all_requests_are_read_by_as_many_statements_as_those_of_on
     put(redis_client, *(whole_entry(make_request(request_id=f"id-{number}")) for number in range(3)))
     drain.drain_once(1)
     statements: list[str] = []
-    event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    event.listen(engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
     (newest,) = last(engine, 1, with_branches=True)
     assert {branch.branch for branch in newest.branches} == {"bm25", "vector", "hyde"}
-    of_one = len(statements)
+    per_call = len(statements)
     rows = last(engine, 3, with_branches=True)
     assert [len(row.branches) for row in rows] == [3, 3, 3]
-    assert len(statements) == 2 * of_one
+    assert len(statements) == 2 * per_call
 
 
-def test_everything_about_one_request_is_shown(redis_client: Redis, engine: Engine, drain: Drainer) -> None:
+def test_everything_about_one_request_is_returned(
+    redis_client: Redis, engine: Engine, drain: Drainer
+) -> None:
     request = make_request("first", {"text": "second", "bm25_query": "keyword"}, request_id="one")
     answer = make_answer(request, status="degraded", degraded=[late("vector")])
     branch_result = make_branch_result("bm25", make_ranking("a", "b"), make_ranking("c"))

@@ -31,7 +31,7 @@ from tests.support.ledger.audit_entries import (
 )
 from tests.unit.fusion.builders import fuse_question
 
-FOUND = {
+RANKINGS = {
     "bm25": (("exact", "both", "far"), ("only-lexical",)),
     "vector": (("both", "near", "exact"), ("near", "only-dense")),
     "hyde": (("near", "both"), ("only-dense",)),
@@ -67,12 +67,12 @@ def recorded(redis_client: Redis, engine: Engine) -> Recorded:
         plan = make_plan(request, **(planned or {}))
         branch_results = {
             name: make_branch_result(name, *(make_ranking(*documents) for documents in rankings))
-            for name, rankings in FOUND.items()
+            for name, rankings in RANKINGS.items()
         }
         questions = []
         for position in range(2):
-            given = {} if scores is None else scores[position]
-            hits = fuse_question(plan, branch_results, position, request, scores=given).hits
+            question_scores = {} if scores is None else scores[position]
+            hits = fuse_question(plan, branch_results, position, request, scores=question_scores).hits
             fields = ("document_id", "passage_id", "score")
             wire = [
                 {"rank": rank, **{name: getattr(hit, name) for name in fields}}
@@ -180,8 +180,8 @@ def test_the_scores_that_completed_rankings_are_in_the_rows(recorded: Recorded) 
     assert [branch["completed"] for branch in row.to_dict()["branches"]] == [None, None, None]
 
 
-def for_each_ranking(kept: RequestRow, change: Callable[[dict[str, Any]], Any]) -> None:
-    for branch in kept.branches:
+def for_each_ranking(row: RequestRow, change: Callable[[dict[str, Any]], Any]) -> None:
+    for branch in row.branches:
         assert branch.candidates
         rankings = from_json(zlib.decompress(branch.candidates))
         for ranking in rankings:

@@ -41,11 +41,11 @@ def trail(redis_client: Redis, engine: Engine) -> Engine:
         request = make_request("who?", request_id=name, correlation_id=correlation, namespace=namespace)
         put(redis_client, whole_entry(request, accepted_at_ms=now_ms - days * DAY_S * 1_000))
     Drainer(redis_client, engine, keep_texts=True).drain_once(1)
-    assert left(engine) == [*REQUESTS]
+    assert request_ids(engine) == [*REQUESTS]
     return engine
 
 
-def left(engine: Engine) -> list[str]:
+def request_ids(engine: Engine) -> list[str]:
     return sorted(line.request_id for line in last(engine, 100))
 
 
@@ -66,11 +66,11 @@ def test_requests_older_than_the_time_to_keep_are_deleted_and_the_others_stay(
     thread = threading.Thread(target=old.run, args=(stop,))
     thread.start()
     try:
-        until(lambda: left(trail) == ["r0", "r1"])
+        until(lambda: request_ids(trail) == ["r0", "r1"])
     finally:
         stop.set()
         thread.join(10)
-    assert (thread.is_alive(), failures, left(trail)) == (False, [], ["r0", "r1"])
+    assert (thread.is_alive(), failures, request_ids(trail)) == (False, [], ["r0", "r1"])
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ def test_requests_are_deleted_by_one_field_and_leave_nothing_in_any_table(
             }
 
     monkeypatch.setattr(deletion, "ROWS_AT_ONCE", 1)
-    of_four = rows()
-    assert of_four["chorale_hit"] == 4
+    before = rows()
+    assert before["chorale_hit"] == 4
     which = deletion.requests_of(field, value)
     assert deletion.count_matching(trail, which) == 4 - len(stays)
     assert deletion.remove_rows(trail, which) == 4 - len(stays)
-    assert left(trail) == stays
-    assert rows() == {name: count * len(stays) // 4 for name, count in of_four.items()}
+    assert request_ids(trail) == stays
+    assert rows() == {name: count * len(stays) // 4 for name, count in before.items()}
 
 
 @pytest.mark.slow
@@ -126,7 +126,7 @@ def test_the_draining_process_keeps_what_its_settings_say(redis_server: RedisSer
     variables = {f"CHORALE_{name}": value for name, value in settings.items()}
     with subprocess.Popen(**command("sweeper", "--only", "drain", **variables)) as process:
         try:
-            until(lambda: left(engine) == ["new"], 60)
+            until(lambda: request_ids(engine) == ["new"], 60)
         finally:
             process.terminate()
     row = show(engine, "new")

@@ -68,16 +68,16 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeli
         yield running
 
 
-def alike(found: Any) -> Any:
+def alike(value: Any) -> Any:
     """The value with rounded numbers: vectors of a batch differ from those of one question in the eighth decimal."""
-    if isinstance(found, dict):
-        return {name: alike(one) for name, one in found.items()}
-    if isinstance(found, list):
-        return [alike(one) for one in found]
-    return round(found, 4) if isinstance(found, float) else found
+    if isinstance(value, dict):
+        return {name: alike(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [alike(one) for one in value]
+    return round(value, 4) if isinstance(value, float) else value
 
 
-def asked(pipeline: RunningPipeline, *texts: str, **options: Any) -> list[dict[str, Any]]:
+def interactive_pages(pipeline: RunningPipeline, *texts: str, **options: Any) -> list[dict[str, Any]]:
     """The pages of an interactive request, as they were written."""
     request = make_request(list(texts), cache="bypass", timeout_s=20, **options)
     pipeline.client().ask(request)
@@ -101,25 +101,25 @@ OPTIONS: list[dict[str, Any]] = [
 
 @pytest.mark.slow
 def test_every_line_is_answered_as_an_interactive_request_is(pipeline: RunningPipeline) -> None:
-    given = [*(("ERR-4711", options) for options in OPTIONS), *((text, {}) for text in QUESTIONS)]
+    questions = [*(("ERR-4711", options) for options in OPTIONS), *((text, {}) for text in QUESTIONS)]
 
-    found = answered(
-        pipeline, [line(at, text, **options) for at, (text, options) in enumerate(given, 1)], name="all"
+    results = answered(
+        pipeline, [line(at, text, **options) for at, (text, options) in enumerate(questions, 1)], name="all"
     )
 
-    assert {result["status"] for result in found.values()} == {"complete"}
-    for at, (text, options) in enumerate(given, 1):
-        (page,) = asked(pipeline, text, **options)
+    assert {result["status"] for result in results.values()} == {"complete"}
+    for at, (text, options) in enumerate(questions, 1):
+        (page,) = interactive_pages(pipeline, text, **options)
         for name in ("hits", "removed", "relaxed", "context", "abstained"):
-            assert alike(found[at].get(name)) == alike(page.get(name)), options
-        assert found[at].get("confidence") == pytest.approx(page.get("confidence"), abs=0.001)
-        assert found[at]["coverage"] == pytest.approx(page["coverage"])
-        assert (found[at]["id"], found[at]["error"], found[at]["degraded"]) == (f"q{at}", None, [])
-    assert found[5]["removed"]["min_fused_score"] > 0
-    assert found[6]["removed"] == {"group_by": 0}
-    assert "ERR-4711" in found[5]["context"]["text"]
-    assert (found[8]["relaxed"], found[8]["removed"].keys()) == (["filters.shop"], {"autocut"})
-    assert (found[7]["abstained"], "cosine" in found[7]["signals"]) == (True, True)
+            assert alike(results[at].get(name)) == alike(page.get(name)), options
+        assert results[at].get("confidence") == pytest.approx(page.get("confidence"), abs=0.001)
+        assert results[at]["coverage"] == pytest.approx(page["coverage"])
+        assert (results[at]["id"], results[at]["error"], results[at]["degraded"]) == (f"q{at}", None, [])
+    assert results[5]["removed"]["min_fused_score"] > 0
+    assert results[6]["removed"] == {"group_by": 0}
+    assert "ERR-4711" in results[5]["context"]["text"]
+    assert (results[8]["relaxed"], results[8]["removed"].keys()) == (["filters.shop"], {"autocut"})
+    assert (results[7]["abstained"], "cosine" in results[7]["signals"]) == (True, True)
 
 
 def test_a_line_has_a_page_for_each_of_its_questions(pipeline: RunningPipeline) -> None:
@@ -128,22 +128,24 @@ def test_a_line_has_a_page_for_each_of_its_questions(pipeline: RunningPipeline) 
     thirty = [{"text": f"bread {number}"} for number in range(30)]
     wide = [Line(at, f"q{at}", {"questions": thirty}) for at in range(3, 8)]
 
-    found = answered(pipeline, [several, line(2, "repairs", cache="bypass"), *wide])
+    results = answered(pipeline, [several, line(2, "repairs", cache="bypass"), *wide])
 
-    assert "hits" not in found[1]
-    pages = asked(pipeline, *texts)
-    assert [alike(page["hits"]) for page in found[1]["questions"]] == [alike(page["hits"]) for page in pages]
-    assert documents(found[2])[0] == "repairs"
-    assert [len(found[at]["questions"]) for at in range(3, 8)] == [30] * 5
+    assert "hits" not in results[1]
+    pages = interactive_pages(pipeline, *texts)
+    assert [alike(page["hits"]) for page in results[1]["questions"]] == [
+        alike(page["hits"]) for page in pages
+    ]
+    assert documents(results[2])[0] == "repairs"
+    assert [len(results[at]["questions"]) for at in range(3, 8)] == [30] * 5
 
 
 def test_equal_lines_are_answered_once(pipeline: RunningPipeline) -> None:
     same = [line(at, "Who pays for the same repair?", cache="bypass") for at in (1, 2, 3)]
 
-    found = answered(pipeline, [*same, line(4, "Who pays for another?", cache="bypass")])
+    results = answered(pipeline, [*same, line(4, "Who pays for another?", cache="bypass")])
 
-    assert [found[at]["deduplicated"] for at in found] == [False, True, True, False]
-    assert found[1]["hits"] == found[2]["hits"] == found[3]["hits"] != found[4]["hits"]
+    assert [results[at]["deduplicated"] for at in results] == [False, True, True, False]
+    assert results[1]["hits"] == results[2]["hits"] == results[3]["hits"] != results[4]["hits"]
 
 
 def test_the_answer_cache_is_used_and_filled(pipeline: RunningPipeline) -> None:
@@ -161,11 +163,11 @@ def test_a_line_that_is_refused_or_fails_costs_no_other_line(pipeline: RunningPi
     refused = Line(2, "wrong", None, "text: must not be empty")
     wrong = line(4, "deposit", configuration="none such")
 
-    found = answered(pipeline, [line(1, "bread"), refused, line(3, "deposit"), wrong])
+    results = answered(pipeline, [line(1, "bread"), refused, line(3, "deposit"), wrong])
 
-    assert [found[at]["status"] for at in found] == ["complete", "refused", "complete", "failed"]
-    assert found[2]["error"] == "text: must not be empty"
-    assert "none such" in found[4]["error"]
+    assert [results[at]["status"] for at in results] == ["complete", "refused", "complete", "failed"]
+    assert results[2]["error"] == "text: must not be empty"
+    assert "none such" in results[4]["error"]
 
 
 def test_a_job_on_a_namespace_that_does_not_exist_fails_with_the_reason(pipeline: RunningPipeline) -> None:
@@ -180,17 +182,17 @@ def test_a_job_on_a_namespace_that_does_not_exist_fails_with_the_reason(pipeline
 def test_a_line_is_answered_again_three_times_while_its_store_is_away(
     pipeline: RunningPipeline, times: int, status: str
 ) -> None:
-    found = answered(pipeline, [line(1, f"bread away {times}", branches=["bm25"])])
+    results = answered(pipeline, [line(1, f"bread away {times}", branches=["bm25"])])
 
-    assert found[1]["status"] == status
+    assert results[1]["status"] == status
     assert pipeline.redis.get(f"asked:bread away {times}") == b"4"
-    assert ("unavailable" in (found[1]["error"] or "")) == (status == "failed")
+    assert ("unavailable" in (results[1]["error"] or "")) == (status == "failed")
 
 
 def test_lines_of_a_failing_search_are_answered_one_by_one(pipeline: RunningPipeline) -> None:
     texts = enumerate(("bread", "poison", "deposit"), start=1)
-    found = answered(pipeline, [line(at, text, branches=["bm25"]) for at, text in texts])
+    results = answered(pipeline, [line(at, text, branches=["bm25"]) for at, text in texts])
 
-    assert [found[at]["status"] for at in found] == ["complete", "failed", "complete"]
-    assert "the disk is on fire" in found[2]["error"]
-    assert [documents(found[at])[0] for at in (1, 3)] == ["bread", "deposit"]
+    assert [results[at]["status"] for at in results] == ["complete", "failed", "complete"]
+    assert "the disk is on fire" in results[2]["error"]
+    assert [documents(results[at])[0] for at in (1, 3)] == ["bread", "deposit"]

@@ -90,11 +90,11 @@ def questions(count: int) -> list[str]:
 
 
 def test_questions_are_stored_as_segments_of_a_queued_job(jobs: ClientJobs, store: Jobs) -> None:
-    given: dict[str, Any] = {"namespace": "docs", "name": "weekly", "tenant": "ada"}
-    handle = jobs.submit(questions(150), **given, options={"top_k": 3}, deadline_s=60)
+    fields: dict[str, Any] = {"namespace": "docs", "name": "weekly", "tenant": "ada"}
+    handle = jobs.submit(questions(150), **fields, options={"top_k": 3}, deadline_s=60)
     job, row = handle.get(), store.get(handle.job_id)
     assert (job.state, job.total, row.segments) == ("queued", 150, 3)
-    assert job.model_dump(include={*given}) == given
+    assert job.model_dump(include={*fields}) == fields
     assert job.created_at is not None
     assert job.deadline_at is not None
     assert 59 < (job.deadline_at - job.created_at).total_seconds() <= 60
@@ -163,12 +163,12 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "given", "why"), REFUSED)
+@pytest.mark.parametrize(("lines", "options", "why"), REFUSED)
 def test_a_job_that_cannot_be_done_is_refused_with_the_reason(
-    jobs: ClientJobs, store: Jobs, lines: Any, given: dict[str, Any], why: str
+    jobs: ClientJobs, store: Jobs, lines: Any, options: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(InvalidJob) as raised:
-        jobs.submit(lines, **{"namespace": "docs", **given})
+        jobs.submit(lines, **{"namespace": "docs", **options})
     assert why in str(raised.value)
     assert [job.outcome for job in jobs.last()] in ([], ["failed"])
 
@@ -280,10 +280,10 @@ def test_a_locked_database_is_waited_for(
 ) -> None:
     add, failures = Jobs.add, [JobsUnavailable("database is locked")] * 2
 
-    def locked(*args: Any, **given: Any) -> None:
+    def locked(*args: Any, **options: Any) -> None:
         if failures:
             raise failures.pop()
-        add(*args, **given)
+        add(*args, **options)
 
     monkeypatch.setattr(Jobs, "add", locked)
     assert jobs.submit(questions(3), namespace="docs").get().total == 3

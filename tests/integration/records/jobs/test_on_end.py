@@ -1,4 +1,4 @@
-"""Whom a submitter named is told of the end of a job, at least once."""
+"""The receiver that a submitter named is called at the end of a job, at least once."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ QUEUE = "app.of.the.user"
 
 
 class Installation:
-    """A store of jobs, and the part of a feeder that tells."""
+    """A store of jobs, and the part of a feeder that calls the receivers of their ends."""
 
     def __init__(self, home: Path, redis_url: str, **settings: Any) -> None:
         allowed = {"webhook_hosts": "127.0.0.1", "on_end_queues": (QUEUE,)}
-        given = Settings(home=home, webhook_secret=SECRET, **allowed, **settings)
-        self.resources = Resources(given, load_pipeline(None), redis_url)
-        upgrade(given.audit_database_url)
+        configured = Settings(home=home, webhook_secret=SECRET, **allowed, **settings)
+        self.resources = Resources(configured, load_pipeline(None), redis_url)
+        upgrade(configured.audit_database_url)
         self.store = self.resources.jobs
         self.app = make_app(self.resources)
         self.on_end = JobEnds(self.app)
@@ -56,18 +56,18 @@ class Installation:
     def ends(
         self, job_id: str, named: dict[str, str], by_line: Mapping[int, dict[str, Any]] | None = None
     ) -> None:
-        """Ends a job whose end has to be told."""
+        """Ends a job whose end has a receiver."""
         submitted(self.store, job_id, [lines(3, refused=[2])], on_end=named, name="weekly")
         ended(self.store, job_id, by_line)
 
     def unsent(self) -> list[str]:
-        """Tells, and returns of which jobs nobody has been told yet."""
+        """Calls the receivers, and returns the jobs whose receivers have not been called yet."""
         active = self.store.active()
         self.on_end.start_due([job for job in active if job.state == State.ENDED])
         return [job.job_id for job in active]
 
-    def tell(self) -> None:
-        """Returns when everybody was told, once: an end that is looked up while it is told may be told again."""
+    def notify(self) -> None:
+        """Returns when each receiver was called, once: an end that is read during its call may cause another call."""
         until(lambda: self._wait_for_threads() or not self.unsent())
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ def here(
     installation.close()
 
 
-def test_the_second_cell_tells_an_end_only_if_the_first_has_not_told_it_for_a_while(
+def test_the_second_cell_sends_an_end_only_if_the_first_has_not_sent_it_for_a_while(
     redis_client: Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_ends, "NEXT_CELL_S", 0.2)
@@ -104,7 +104,7 @@ def test_the_second_cell_tells_an_end_only_if_the_first_has_not_told_it_for_a_wh
         assert second.unsent() == ["job"]
         second._wait_for_threads()
         assert hook.got == []
-        second.tell()
+        second.notify()
     assert len(hook.got) == 1
     second.close()
 
@@ -115,7 +115,7 @@ def test_the_second_cell_tells_an_end_only_if_the_first_has_not_told_it_for_a_wh
 def test_a_webhook_brings_the_job_with_a_signature(here: Installation) -> None:
     with Hook() as hook:
         here.ends("job", {"url": hook.url})
-        here.tell()
+        here.notify()
     ((path, headers, body),) = hook.got
     assert (path, headers["Content-Type"]) == ("/ended?of=jobs", "application/json")
     job = here.store.get("job")
@@ -129,8 +129,8 @@ def test_a_webhook_brings_the_job_with_a_signature(here: Installation) -> None:
     # The example of the specification's own libraries.
     settings = Settings(webhook_secret="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     keys, example = signing_keys(settings, None), b'{"test": 2432232314}'
-    of_example = signed("msg_p5jXN8AQM9LWM0D4loKWxJek", example, keys, now_s=1614265330)
-    assert of_example["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    headers = signed("msg_p5jXN8AQM9LWM0D4loKWxJek", example, keys, now_s=1614265330)
+    assert headers["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
 def verifies(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
@@ -144,7 +144,7 @@ def verifies(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
 def test_the_webhooks_of_a_key_are_signed_with_its_own_secret(here: Installation) -> None:
     with Hook() as hook:
         here.ends("job", {"url": hook.url, "key_id": "first"})
-        here.tell()
+        here.notify()
     ((_, headers, body),) = hook.got
     settings = Settings(webhook_secret=SECRET)
     first, second = (secret_of_key(settings, key_id) or "" for key_id in ("first", "second"))
@@ -174,10 +174,10 @@ def test_wrong_secrets_are_refused(secrets: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("status", [500, *(pytest.param(one, marks=pytest.mark.slow) for one in (302, 404))])
-def test_a_receiver_that_fails_is_told_again_with_growing_pauses(here: Installation, status: int) -> None:
+def test_a_receiver_that_fails_is_called_again_with_growing_pauses(here: Installation, status: int) -> None:
     with Hook(status, status) as hook:
         here.ends("job", {"url": hook.url})
-        here.tell()
+        here.notify()
     assert len(hook.got) == 3
     assert len({headers["webhook-id"] for _, headers, _ in hook.got}) == 1
     attempts = request_ends.Attempts()
@@ -199,7 +199,7 @@ def test_an_absent_or_slow_receiver_holds_nobody_up(
         until(lambda: here.unsent() == ["away", "slow"])
         until(lambda: here.unsent() and len(slow.got) > 1)
         here.store.prune(before_ms=10**15)
-        assert here.unsent() == [], "nobody is told of a job that is deleted"
+        assert here.unsent() == [], "the receiver of a deleted job is not called"
 
 
 def test_a_certificate_that_nobody_vouches_for_is_not_trusted(here: Installation, tmp_path: Path) -> None:
@@ -211,14 +211,14 @@ def test_a_certificate_that_nobody_vouches_for_is_not_trusted(here: Installation
     assert here.unsent() == ["job"]
 
 
-def test_each_end_of_a_job_that_is_answered_again_is_told(here: Installation) -> None:
+def test_each_end_of_a_job_that_is_answered_again_is_sent(here: Installation) -> None:
     with Hook() as hook:
         here.ends("job", {"url": hook.url}, {1: result("failed")})
-        here.tell()
+        here.notify()
         here.store.retry("job", ["failed"], now_ms=200)
         answered(here.store, "job")
         here.store.end("job", Outcome.COMPLETED, now_ms=300)
-        here.tell()
+        here.notify()
     assert [headers["webhook-id"] for _, headers, _ in hook.got] == ["job.100", "job.300"]
     assert [json.loads(body)["counts"]["failed"] for _, _, body in hook.got] == [1, 0]
 
@@ -226,20 +226,20 @@ def test_each_end_of_a_job_that_is_answered_again_is_told(here: Installation) ->
 # Tasks
 
 
-def test_a_task_of_another_application_is_told(here: Installation) -> None:
+def test_a_task_of_another_application_is_notified(here: Installation) -> None:
     here.ends("job", {"task": "reports.job_ended", "queue": QUEUE})
-    here.tell()
+    here.notify()
     message = json.loads(here.resources.redis.lrange(QUEUE, 0, -1)[0])
     assert message["headers"]["task"] == "reports.job_ended"
     counts = here.store.get("job").counts
-    told = {"job_id": "job", "state": "ended", "outcome": "completed", "counts": counts}
-    assert json.loads(base64.b64decode(message["body"]))[1] == told
+    event = {"job_id": "job", "state": "ended", "outcome": "completed", "counts": counts}
+    assert json.loads(base64.b64decode(message["body"]))[1] == event
     assert counts["complete"] == 2
     assert here.resources.redis.keys("_kombu.binding.chorale*") == []
 
 
 def test_a_task_comes_through_rabbitmq_once_it_has_a_queue(tmp_path: Path, redis_server: RedisServer) -> None:
-    url = need("rabbitmq", "tasks that are told through it are not tested")
+    url = need("rabbitmq", "tasks that are called through it are not tested")
     with own_queues(url, [QUEUE]) as connection:
         there = Installation(tmp_path, redis_server.url, broker_url=url)
         there.ends("job", {"task": "reports.job_ended", "queue": QUEUE})
@@ -247,7 +247,7 @@ def test_a_task_comes_through_rabbitmq_once_it_has_a_queue(tmp_path: Path, redis
         with pytest.raises(Exception, match="NO_ROUTE"):
             job_ends.send_task(there.app, job, "reports.job_ended", QUEUE)
         connection.default_channel.queue_declare(QUEUE, durable=True, auto_delete=False)
-        there.tell()
+        there.notify()
         message = Queue(QUEUE, channel=connection.default_channel).get(no_ack=True)
         assert (message.headers["task"], message.payload[1]["job_id"]) == ("reports.job_ended", "job")
         there.close()
@@ -277,8 +277,8 @@ def test_a_job_may_name_only_receivers_that_the_installation_allows(
 
 
 def resolving(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 443)) for address in addresses]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    resolved = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 443)) for address in addresses]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: resolved)
 
 
 PUBLIC = ("93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "::ffff:93.184.215.14")

@@ -26,7 +26,7 @@ def test_the_counts_follow_the_lines_from_pending_to_their_results(store: Jobs) 
     assert counts(store, job) == {"pending": 4, "refused": 1}
 
     segment = next_segment(store, job)
-    assert (segment.left, store.get(job).state) == ([0, 2], State.RUNNING)
+    assert (segment.remaining, store.get(job).state) == ([0, 2], State.RUNNING)
     assert counts(store, job) == {"pending": 2, "running": 2, "refused": 1}
 
     store.write(segment, {0: result(deduplicated=True), 2: result("degraded")})
@@ -55,7 +55,7 @@ def test_results_come_in_input_order_up_to_the_first_line_that_is_not_answered(s
 
 @pytest.mark.parametrize("after", [0, 1, 3, 7, 28, 500])
 def test_results_go_on_after_any_line(store: Jobs, after: int) -> None:
-    # Two input lines of three are blank, and blank lines are left out.
+    # Two input lines of three are blank, and blank lines are omitted.
     some = lines(30)[::3]
     job = submitted(store, "job", [some[start : start + 2] for start in range(0, 10, 2)])
     ended(store, job)
@@ -71,11 +71,11 @@ def test_a_segment_that_is_delivered_twice_is_written_once(store: Jobs, parts: l
     first, again = (store.take(job, *sent[:2], now_ms=2, lease_ms=LEASE_MS) for _ in range(2))
     assert again is not None
     assert (first and first.tries, again.tries) == (1, 2)
-    left = [0, 1]
+    remaining = [0, 1]
     for places in parts:
         assert first is not None
-        left = left[len(places) :]
-        first = store.write(first, {place: result() for place in places}, left=left)
+        remaining = remaining[len(places) :]
+        first = store.write(first, {place: result() for place in places}, remaining=remaining)
         assert store.write(again, {0: result("failed"), 1: result("failed")}) is None
     assert statuses(store, job) == [(1, "complete"), (2, "complete")]
     assert counts(store, job) == {"complete": 2}
@@ -96,11 +96,11 @@ def test_a_worker_that_lost_its_lease_can_neither_renew_nor_write(store: Jobs) -
 def test_lines_that_are_left_wait_until_their_time(store: Jobs) -> None:
     job = submitted(store, "job", [lines(3)])
     segment = next_segment(store, job)
-    store.write(segment, {1: result()}, left=[0, 2], again_at_ms=500)
+    store.write(segment, {1: result()}, remaining=[0, 2], again_at_ms=500)
     assert counts(store, job) == {"pending": 2, "complete": 1}
     assert store.send(job, now_ms=499, lease_ms=LEASE_MS) is None
     rest = next_segment(store, job, now_ms=500)
-    assert rest.left == [0, 2]
+    assert rest.remaining == [0, 2]
     assert rest.results[1] == result()
 
 
@@ -234,7 +234,7 @@ def test_of_the_queued_jobs_of_each_tenant_the_oldest_are_read(store: Jobs) -> N
     next_segment(store, "acme-3")  # it runs
     submitted(store, "paused", [lines(1)], now_ms=9)
     store.pause("paused")
-    read = [job.job_id for job in store.active(queued_of_a_tenant=2)]
+    read = [job.job_id for job in store.active(queued_per_tenant=2)]
     assert sorted(read) == ["acme-0", "acme-1", "acme-3", "zenith-0", "zenith-1"]
     assert len(store.active()) == 9
 
@@ -307,10 +307,10 @@ def steps(store: Jobs, job_id: str, chance: random.Random, now_ms: int) -> None:
     elif chance.random() < 0.8:
         segment = store.take(job_id, *sent[:2], now_ms=now_ms, lease_ms=LEASE_MS)
         assert segment is not None
-        left = [place for place in segment.left if chance.random() < 0.2]
-        kinds = {place: chance.choice(["complete", "failed", "degraded"]) for place in segment.left}
-        results = {place: result(kind) for place, kind in kinds.items() if place not in left}
-        store.write(segment, results, left=left, again_at_ms=now_ms if left else None)
+        remaining = [place for place in segment.remaining if chance.random() < 0.2]
+        kinds = {place: chance.choice(["complete", "failed", "degraded"]) for place in segment.remaining}
+        results = {place: result(kind) for place, kind in kinds.items() if place not in remaining}
+        store.write(segment, results, remaining=remaining, again_at_ms=now_ms if remaining else None)
 
 
 @pytest.mark.slow

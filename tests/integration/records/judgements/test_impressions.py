@@ -14,14 +14,20 @@ from records.audit.queries import Which
 from records.judgements import store
 from records.judgements.feedback import Event, Feedback, Source
 from records.judgements.impressions import impressions
-from tests.support.ledger.audit_entries import ACCEPTED_AT_MS, make_answer, make_entry, make_plan, put
-from tests.support.ledger.audit_entries import make_request as asked
+from tests.support.ledger.audit_entries import (
+    ACCEPTED_AT_MS,
+    make_answer,
+    make_entry,
+    make_plan,
+    make_request,
+    put,
+)
 
 TEAMS = {"A": ["docs:guide.md"], "B": ["docs:tour.md"]}
 
 
 def entry(request_id: str, at: int, rival: str | None, stages: list[dict[str, Any]]) -> dict[str, str]:
-    request = asked(request_id=request_id)
+    request = make_request(request_id=request_id)
     plan = make_plan(request)
     if rival is not None:
         b = FusionPlan.model_validate({**dict(plan), "configuration": rival, "branches": plan.branches})
@@ -56,6 +62,6 @@ def test_shared_pages_come_in_their_order_with_their_teams_and_what_people_said(
     assert (first.request_id, first.teams, first.feedback) == ("first", {}, [])
     assert second.teams == {"docs:guide.md": "A", "docs:tour.md": "B"}
     assert [event.key_id for event in second.feedback] == ["shop"]
-    of_acme = impressions(engine, "rrf", "scores", Which(owner="t.acme."))
-    assert [each.request_id for each in of_acme] == ["t.acme.second"]
+    acme = impressions(engine, "rrf", "scores", Which(owner="t.acme."))
+    assert [each.request_id for each in acme] == ["t.acme.second"]
     assert impressions(engine, "scores", "rrf") == []

@@ -74,10 +74,10 @@ def test_feedback_that_is_being_written_is_deleted_too_by_whoever_deletes_its_re
     holds, go_on = threading.Event(), threading.Event()
 
     def keep_and_wait(*arguments: Any) -> set[str]:
-        kept = deletion.keep_rows(*arguments)
+        existing = deletion.keep_rows(*arguments)
         holds.set()
         go_on.wait(10)
-        return kept
+        return existing
 
     monkeypatch.setattr(store, "keep_rows", keep_and_wait)
     writer = threading.Thread(target=store.put, args=(engine, [grade(engine, "old", 1)]))
@@ -100,8 +100,8 @@ def test_coverage_names_each_text_once_and_counts_the_feedback_of_a_tenant_alone
     store.put(engine, [grade(engine, "t.zenith.same", 0)])
 
     def covered(newest: int = 10, **selection: str) -> list[tuple[str, int, int]]:
-        found = store.coverage(engine, Which(namespace="docs"), newest, **selection)
-        return [(item.question.request_id, item.hits, item.judged) for item in found]
+        items = store.coverage(engine, Which(namespace="docs"), newest, **selection)
+        return [(item.question.request_id, item.hits, item.judged) for item in items]
 
     # A grade of 0 is a judgement: the document is not unjudged.
     assert covered() == [("t.acme.new", 1, 1), ("old", 1, 0)]
@@ -111,9 +111,9 @@ def test_coverage_names_each_text_once_and_counts_the_feedback_of_a_tenant_alone
 
 def test_a_recorded_question_is_found_by_its_request_and_by_the_hash_of_its_text(engine: Engine) -> None:
     new = store.questions(engine, "docs", ["t.acme.new"])["t.acme.new", 0]
-    found = store.questions(engine, "docs", [new.text_hash, "unknown"])
-    assert found[new.text_hash, 0] == new  # the newest of two
-    assert ("unknown", 0) not in found
+    questions = store.questions(engine, "docs", [new.text_hash, "unknown"])
+    assert questions[new.text_hash, 0] == new  # the newest of two
+    assert ("unknown", 0) not in questions
     assert store.questions(engine, "law", [new.text_hash]) == {}
 
 

@@ -61,13 +61,15 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corpus]:
     drawn = random.Random(20_261_123)
     fields = {f"d{number:03}": drawn_fields(drawn) for number in range(60)}
     store = embedded_store(tmp_path_factory.mktemp("corpus"))
-    documents = {name: document(name, "pear", metadata=held) for name, held in fields.items()}
+    documents = {name: document(name, "pear", metadata=metadata) for name, metadata in fields.items()}
     store.create("everybody", MANIFEST)
     store.upsert("everybody", list(documents.values()))
     for number, forced in enumerate(FORCED):
         compiled = compile_filters(forced)
         own = [
-            documents[name] for name, held in fields.items() if compiled.matches({"source": "docs", **held})
+            documents[name]
+            for name, metadata in fields.items()
+            if compiled.matches({"source": "docs", **metadata})
         ]
         assert 0 < len(own) < len(documents)
         store.create(f"own-{number}", MANIFEST)
@@ -109,24 +111,24 @@ def answers(corpus: Corpus, namespace: str, filters: dict[str, Any]) -> list[Any
 
 
 @settings(max_examples=50, deadline=None)
-@given(number=st.integers(0, len(FORCED) - 1), asked=FILTERS)
+@given(number=st.integers(0, len(FORCED) - 1), filters=FILTERS)
 def test_whatever_is_asked_nothing_of_other_documents_comes_through(
-    corpus: Corpus, number: int, asked: dict[str, Any]
+    corpus: Corpus, number: int, filters: dict[str, Any]
 ) -> None:
     grant = Grant("k", "acme", None, frozenset({"search:run"}), filters=FORCED[number])
     try:
-        request = grant.applied(make_request("pear", request_id="t.acme.1", filters=asked))
+        request = grant.applied(make_request("pear", request_id="t.acme.1", filters=filters))
     except InvalidRequest:  # refused by name
         assume(False)
     narrowed = expanded_filters(request)
-    found = answers(corpus, "everybody", narrowed)
+    answered = answers(corpus, "everybody", narrowed)
     forced = compile_filters(FORCED[number])
-    wanted = compile_filters(expanded_filters(make_request("pear", filters=asked)))
+    wanted = compile_filters(expanded_filters(make_request("pear", filters=filters)))
     expected = [
         name
-        for name, held in corpus.fields.items()
-        if forced.matches({"source": "docs", **held}) and wanted.matches({"source": "docs", **held})
+        for name, metadata in corpus.fields.items()
+        if forced.matches({"source": "docs", **metadata}) and wanted.matches({"source": "docs", **metadata})
     ]
-    assert [ids for ids, _, _ in found] == [expected] * 3
-    assert {total for _, total, _ in found} <= {len(expected), None}
-    assert found == answers(corpus, f"own-{number}", narrowed)
+    assert [ids for ids, _, _ in answered] == [expected] * 3
+    assert {total for _, total, _ in answered} <= {len(expected), None}
+    assert answered == answers(corpus, f"own-{number}", narrowed)

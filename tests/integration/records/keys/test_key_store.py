@@ -119,7 +119,7 @@ def test_a_key_revoked_elsewhere_works_for_half_a_second_at_most(
 def test_a_key_costs_no_query_for_half_a_second(store: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     made = store.create(GRANT)
     statements: list[str] = []
-    event.listen(store._engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    event.listen(store._engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
     store._note_use = lambda key: None  # type: ignore[method-assign]
     for _ in range(100):
         store.find(made.text)

@@ -13,10 +13,10 @@ from records.keys import sessions
 
 def test_a_session_is_found_by_its_id_until_it_is_ended(engine: Engine) -> None:
     id_, other = (sessions.begin(engine, key_id) for key_id in ("k1", "k2"))
-    found = sessions.find(engine, id_)
-    assert found is not None
-    assert found.key_id == "k1"
-    assert found != sessions.find(engine, other)
+    session = sessions.find(engine, id_)
+    assert session is not None
+    assert session.key_id == "k1"
+    assert session != sessions.find(engine, other)
     sessions.end(engine, id_)
     assert sessions.find(engine, id_) is None
     assert sessions.find(engine, other) is not None

@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 
 from models.rules import Rules, read_rules
 from records.database import open_database
-from records.rules import store as of_stores
+from records.rules import store as rule_store
 from records.rules.store import RuleCopying, RulesChanged, RuleStore, RulesUnavailable, copy_rules
 from tests.support.waiting import until
 
@@ -30,8 +30,8 @@ def blocking(name: str, *documents: str) -> Callable[[Rules], Rules]:
 
 
 def copied(redis_client: Redis) -> dict[str, Any]:
-    found: Any = redis_client.hgetall(RULES)
-    return {name.decode(): from_json(text) for name, text in found.items()}
+    copies: Any = redis_client.hgetall(RULES)
+    return {name.decode(): from_json(text) for name, text in copies.items()}
 
 
 def test_every_change_is_kept_and_the_last_one_holds(
@@ -49,7 +49,7 @@ def test_every_change_is_kept_and_the_last_one_holds(
     assert {(one.namespace, one.version) for one in store.all_current()} == {("law", 2), ("other", 1)}
     turned = store.change("law", lambda _: blocking("z", "b", "a")(blocking("a", "c")(Rules())), by="ann")
     assert (turned.version, store.current("law").rules.names) == (3, ["a", "z"]), "another order is a change"
-    monkeypatch.setattr(of_stores, "KEPT", 3)
+    monkeypatch.setattr(rule_store, "MAX_VERSIONS", 3)
     store.change("law", blocking("d", "e"), by="ann")
     assert [one.version for one in store.history("law", 100)] == [4, 3, 2]
 
@@ -99,12 +99,12 @@ def test_a_copy_that_is_made_meanwhile_is_not_overwritten_by_an_older_one(
     overtaken: list[bool] = []
 
     def slow(namespace: str) -> Any:
-        found = read(namespace)
+        rules = read(namespace)
         if not overtaken:
             overtaken.append(True)
             store.change("law", blocking("a", "c"), by="bob")
             copy_rules(redis_client, store, "law")
-        return found
+        return rules
 
     monkeypatch.setattr(store, "current", slow)
     copy_rules(redis_client, store, "law")

@@ -14,7 +14,7 @@ from openpyxl.chart import BarChart, Reference
 from openpyxl.utils import get_column_letter
 
 from ingest.formats import excel
-from ingest.formats.excel_cells import Cell, Layout, shown
+from ingest.formats.excel_cells import Cell, Layout, display_text
 from ingest.raw_documents import ReadOptions, Record
 from models.not_indexed import NotIndexed
 from tests.support.office_files import filled, with_part, workbook
@@ -136,7 +136,7 @@ _EVENING = datetime.fromisoformat("1992-12-28T18:15")
     ],
 )
 def test_a_cell_reads_as_its_number_format_shows_it(value: object, form: str, text: str) -> None:
-    assert shown(value, form) == text
+    assert display_text(value, form) == text
 
 
 def test_the_formats_of_cells_are_those_of_the_file(tmp_path: Path) -> None:

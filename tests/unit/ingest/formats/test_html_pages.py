@@ -43,8 +43,8 @@ CONTROLS = "button label meter output progress textarea my-element"
 def test_what_stands_apart_on_the_page_is_apart_in_the_text(tmp_path: Path, page: str, tags: str) -> None:
     for tag in tags.split():
         words = f"before<{tag}>Crimson</{tag}><{tag}>Emerald</{tag}>after"
-        found = set(text_of(tmp_path, page.format(words)).split())
-        assert {"before", "Crimson", "Emerald", "after"} <= found, tag
+        words_read = set(text_of(tmp_path, page.format(words)).split())
+        assert {"before", "Crimson", "Emerald", "after"} <= words_read, tag
 
 
 def test_cells_outside_of_a_row_are_a_row(tmp_path: Path) -> None:

@@ -125,10 +125,10 @@ def test_a_choice_in_a_form_reads_as_the_label_that_a_person_sees(
     assert document_of(saved(writer, tmp_path)).text == f"Berth request\n{text}"
 
 
-def add_annotations(writer: PdfWriter, *given: dict[str, Any]) -> None:
+def add_annotations(writer: PdfWriter, *properties: dict[str, Any]) -> None:
     """Adds form fields, and other annotations, to the first page."""
     annotations = ArrayObject()
-    for entries in given:
+    for entries in properties:
         values = {"/Type": "/Annot", "/Subtype": "/Widget", "/F": Number(4), **entries}
         annotation = DictionaryObject(
             {
@@ -176,7 +176,7 @@ def test_a_space_that_is_drawn_in_the_place_of_a_ligature_is_none(tmp_path: Path
     assert document_of(saved(writer, tmp_path)).text == "The fi elds and files"
 
 
-LEFT = (
+PLACEHOLDERS = (
     "untitled|(anonymous)|Untitled-1|Untitled Document|Document2|Microsoft Word - rules-v7.docx|Microsoft PowerPoint - Spring"
     "|PowerPoint Presentation|PowerPoint-Präsentation|Présentation PowerPoint|Presentación de PowerPoint|rules v7 final.indd"
     r"|C:\rules\v7.doc|_____|Presentación1|Документ1|Pasta1|無題|C:\wp\MT_r1.wpd       [PFP#1181003885]"
@@ -185,7 +185,7 @@ LEFT = (
 )
 
 
-@pytest.mark.parametrize("title", LEFT.split("|"))
+@pytest.mark.parametrize("title", PLACEHOLDERS.split("|"))
 def test_a_title_that_a_program_or_a_template_left_is_none(title: str) -> None:
     assert as_title(title) == ""
 

@@ -114,8 +114,8 @@ def test_an_object_with_a_text_is_read_as_a_line_of_json_lines(tmp_path: Path) -
         assert (document.title, document.text, document.markup) == ("Tea", row["text"], "markdown")
         assert document.metadata == {"year": 2026}
         assert document.document_id.endswith("#7")
-    (given,), _ = read(tmp_path, "a.json", json.dumps(row), ids="given")
-    assert given.document_id == "7"
+    (with_own_id,), _ = read(tmp_path, "a.json", json.dumps(row), ids="given")
+    assert with_own_id.document_id == "7"
 
 
 def test_what_is_no_object_in_a_list_is_named_and_the_others_are_read(tmp_path: Path) -> None:

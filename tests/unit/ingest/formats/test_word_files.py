@@ -87,8 +87,8 @@ def test_a_word_file_keeps_the_numbers_that_word_counts(tmp_path: Path) -> None:
     document = Document()
     rules = document.part.numbering_part.element
     levels = "".join(
-        f'<w:lvl w:ilvl="{at}"><w:start w:val="{start}"/><w:numFmt w:val="{form}"/><w:lvlText w:val="{shown}"/></w:lvl>'
-        for at, (start, form, shown) in enumerate(
+        f'<w:lvl w:ilvl="{at}"><w:start w:val="{start}"/><w:numFmt w:val="{form}"/><w:lvlText w:val="{text}"/></w:lvl>'
+        for at, (start, form, text) in enumerate(
             [
                 (4, "decimal", "%1."),
                 (1, "decimal", "%1.%2"),
@@ -119,7 +119,7 @@ _IN_LIST = '<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="90"/></w:numPr>'
 
 
 @pytest.mark.parametrize(
-    ("number", "form", "shown"),
+    ("number", "form", "text"),
     [
         (28, "lowerLetter", "bb"),
         (1994, "upperRoman", "MCMXCIV"),
@@ -137,11 +137,11 @@ _IN_LIST = '<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="90"/></w:numPr>'
         (2, "russianUpper", "Б"),
     ],
 )
-def test_a_number_of_a_word_file_has_the_form_that_its_list_names(number: int, form: str, shown: str) -> None:
+def test_a_number_of_a_word_file_has_the_form_that_its_list_names(number: int, form: str, text: str) -> None:
     rules = f"""<w:numbering><w:abstractNum w:abstractNumId="1"><w:lvl w:ilvl="0"><w:start w:val="{number}"/>
         <w:numFmt w:val="{form}"/><w:lvlText w:val="%1"/></w:lvl></w:abstractNum>
         <w:num w:numId="2"><w:abstractNumId w:val="1"/></w:num></w:numbering>"""
-    assert Numbers(parse_xml(_w(rules))).next("2", 0) == shown
+    assert Numbers(parse_xml(_w(rules))).next("2", 0) == text
 
 
 @pytest.mark.parametrize("form", ["ordinal", "cardinalText"])
@@ -175,8 +175,8 @@ def test_a_list_of_a_word_file_counts_on_in_another_list_of_its_rules_unless_tha
         _LIST.format(id=4, overrides=_BEGINS_ANEW.format(level=1, start=7)),
     ]
     numbers = Numbers(parse_xml(_w(f"<w:numbering>{rules}{''.join(lists)}</w:numbering>")))
-    shown = [numbers.next(list_id, 0) for list_id in "1121331"]
-    assert shown == ["A.", "B.", "(3)", "D.", "E.", "F.", "G."]
+    labels = [numbers.next(list_id, 0) for list_id in "1121331"]
+    assert labels == ["A.", "B.", "(3)", "D.", "E.", "F.", "G."]
     assert [numbers.next("4", level) for level in (1, 1, 0, 1)] == ["G.7", "G.8", "H.", "H.7"]
 
 
@@ -186,8 +186,8 @@ _LEVEL_IN_DIGITS = '<w:lvl w:ilvl="0"><w:numFmt w:val="decimal"/><w:lvlText w:va
 def test_a_level_of_a_word_file_counts_on_until_the_level_that_its_rules_name() -> None:
     lists = _RULES.format(form="decimal") + _LIST.format(id=1, overrides="")
     numbers = Numbers(parse_xml(_w(f"<w:numbering>{lists}</w:numbering>")))
-    shown = [numbers.next("1", level) for level in (0, 1, 2, 1, 2, 0, 2)]
-    assert shown == ["1.", "1.1", "1.1.1", "1.2", "1.2.2", "2.", "2.1.1"]
+    labels = [numbers.next("1", level) for level in (0, 1, 2, 1, 2, 0, 2)]
+    assert labels == ["1.", "1.1", "1.1.1", "1.2", "1.2.2", "2.", "2.1.1"]
 
 
 def test_check_boxes_and_fractions_of_a_word_file_are_readable(tmp_path: Path) -> None:

@@ -42,10 +42,10 @@ def test_an_entry_names_the_request_who_ended_it_and_when() -> None:
 )
 def test_a_malformed_branch_result_is_a_failed_branch_as_in_fusion(wire: str) -> None:
     ended = parse({**whole_entry(), "result:vector": wire})
-    taken_for = BranchResult.from_wire("vector", wire)
-    assert (taken_for.status, taken_for.reason) == ("failed", "invalid_answer")
+    branch_result = BranchResult.from_wire("vector", wire)
+    assert (branch_result.status, branch_result.reason) == ("failed", "invalid_answer")
     read = ended.branch_results["vector"]
-    assert (read["status"], read["reason"]) == (taken_for.status, taken_for.reason)
+    assert (read["status"], read["reason"]) == (branch_result.status, branch_result.reason)
     assert ended.branch_results["bm25"]["status"] == "ok"
 
 

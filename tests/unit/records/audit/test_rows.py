@@ -36,9 +36,9 @@ def rows(entry: dict[str, str], *, keep_texts: bool = True) -> Rows:
     return rows_of(parse(entry), hash_key=None if keep_texts else KEY)
 
 
-def everything(found: Rows) -> str:
-    rankings = [BranchRow(candidates=row["candidates"]).rankings for row in found.branches]
-    return f"{found} {rankings}"
+def everything(written: Rows) -> str:
+    rankings = [BranchRow(candidates=row["candidates"]).rankings for row in written.branches]
+    return f"{written} {rankings}"
 
 
 def branches_of(*branch_results: BranchResult, **changes: str) -> dict[str, dict[str, Any]]:
@@ -49,9 +49,9 @@ def branches_of(*branch_results: BranchResult, **changes: str) -> dict[str, dict
     return {row["branch"]: row for row in rows({**entry, **changes}).branches}
 
 
-def test_the_request_row_has_the_options_asked_and_the_resolved_plan() -> None:
-    asked = {"namespace": "docs", "top_k": 3, "correlation_id": "c-1", "tags": {"team": "search"}}
-    request = make_request(**asked)
+def test_the_request_row_has_the_requested_options_and_the_resolved_plan() -> None:
+    options = {"namespace": "docs", "top_k": 3, "correlation_id": "c-1", "tags": {"team": "search"}}
+    request = make_request(**options)
     row = rows(whole_entry(request, by="cache")).request
     ended = {"accepted_at_ms": ACCEPTED_AT_MS, "ended_at_ms": ACCEPTED_AT_MS + 31, "took_ms": 31}
     planned = {"configuration": "rrf", "method": "rrf", "generation": 7, "now": "2026-11-01T12:00:00+00:00"}
@@ -59,7 +59,7 @@ def test_the_request_row_has_the_options_asked_and_the_resolved_plan() -> None:
     expected = {
         "request_id": request.request_id,
         "ended_by": "cache",
-        **asked,
+        **options,
         **ended,
         **planned,
         **answered,
@@ -74,12 +74,12 @@ def test_each_question_and_each_hit_is_a_row_and_a_hit_has_no_text() -> None:
     request = make_request("first", "second")
     answer = make_answer(request)
     answer["questions"][1]["status"] = "degraded"
-    kept = rows(whole_entry(request, answer=answer))
-    first, second = kept.questions
+    written = rows(whole_entry(request, answer=answer))
+    first, second = written.questions
     assert (first["position"], first["text"], first["status"]) == (0, "first", "complete")
     assert (second["position"], second["text"], second["status"]) == (1, "second", "degraded")
     assert second["text_hash"] == sha256(b"second").hexdigest()
-    hit, _ = kept.hits
+    hit, _ = written.hits
     assert (hit["question"], hit["rank"], hit["score"]) == (0, 1, 1 / 61)
     assert (hit["document_id"], hit["passage_id"]) == ("docs:guide.md", "docs:guide.md#0")
     assert (hit["found_by"], hit["explanation"]) == (
@@ -90,9 +90,13 @@ def test_each_question_and_each_hit_is_a_row_and_a_hit_has_no_text() -> None:
 
 def test_a_request_without_its_ledger_entry_is_still_a_row() -> None:
     answer = {"status": "failed", "degraded": [{"where": "plan", "reason": "not_started"}]}
-    found = rows({**make_entry(make_request(), by="client", answer=answer), "request": ""})
-    assert (found.request["status"], found.request["took_ms"], found.request["plan"]) == ("failed", 31, None)
-    assert (found.questions, found.branches, found.hits) == ([], [], [])
+    written = rows({**make_entry(make_request(), by="client", answer=answer), "request": ""})
+    assert (written.request["status"], written.request["took_ms"], written.request["plan"]) == (
+        "failed",
+        31,
+        None,
+    )
+    assert (written.questions, written.branches, written.hits) == ([], [], [])
 
 
 def test_without_texts_no_word_of_a_question_is_in_any_row() -> None:
@@ -101,15 +105,15 @@ def test_without_texts_no_word_of_a_question_is_in_any_row() -> None:
     filters = {"customer": "lovelace", "name": {"not": "babbage"}}
     request = make_request("xylophone", rewritten, filters=filters, tags={"case": "divorce"})
     warning = "filter 'plaintiff': no document has this field, so nothing matches"
-    of_source = "source: wiki: filter 'defendant': pinecone cannot express the whole condition"
-    branch_result = make_branch_result("bm25", replace(make_ranking("a"), warnings=(warning, of_source)))
-    answer = make_answer(request, warnings=[warning, of_source, "cache: unavailable"])
+    source_warning = "source: wiki: filter 'defendant': pinecone cannot express the whole condition"
+    branch_result = make_branch_result("bm25", replace(make_ranking("a"), warnings=(warning, source_warning)))
+    answer = make_answer(request, warnings=[warning, source_warning, "cache: unavailable"])
     entry = make_entry(request, plan=make_plan(request), answer=answer, branch_results=(branch_result,))
-    kept, left_out = (everything(rows(entry, keep_texts=keep)) for keep in (True, False))
-    assert "cache: unavailable" in left_out
+    whole, hashed = (everything(rows(entry, keep_texts=keep)) for keep in (True, False))
+    assert "cache: unavailable" in hashed
     for word in (*questions, *others, "plaintiff", "defendant"):
-        assert word in kept
-        assert word not in left_out
+        assert word in whole
+        assert word not in hashed
     hashes = [row["text_hash"] for row in rows(entry, keep_texts=False).questions]
     assert hashes == [hmac.digest(KEY, text, "sha256").hex() for text in (b"xylophone", b"zeppelin")]
 
@@ -175,16 +179,16 @@ def test_a_branch_that_failed_or_whose_candidates_were_left_out_has_its_outcome_
     ]
     assert (failed["status"], failed["reason"], failed["detail"]) == ("failed", "unavailable", "refused")
     assert (failed["attempt"], failed["candidates"]) == (2, None)
-    left_out = '{"v":1,"branch":"bm25","status":"ok","rankings":[],"left_out":true}'
-    row = branches_of(**{"result:bm25": left_out})["bm25"]
+    no_candidates = '{"v":1,"branch":"bm25","status":"ok","rankings":[],"left_out":true}'
+    row = branches_of(**{"result:bm25": no_candidates})["bm25"]
     assert (row["status"], row["reason"], row["candidates"], row["weight"]) == ("ok", None, None, 0.3)
 
 
 def test_completed_scores_stand_with_the_rankings_that_they_complete() -> None:
     request = make_request("one", "two")
-    given = [{"bm25": {"a#0": 1 / 3}, "vector": {"b#0": 0.25, "c#0": 0.5}}, {}]
-    kept = rows({**whole_entry(request), "completed": json.dumps(given)})
-    assert {row["branch"]: BranchRow(candidates=row["candidates"]).completed for row in kept.branches} == {
+    scores = [{"bm25": {"a#0": 1 / 3}, "vector": {"b#0": 0.25, "c#0": 0.5}}, {}]
+    written = rows({**whole_entry(request), "completed": json.dumps(scores)})
+    assert {row["branch"]: BranchRow(candidates=row["candidates"]).completed for row in written.branches} == {
         "bm25": [{"a#0": 1 / 3}, {}],
         "vector": [{"b#0": 0.25, "c#0": 0.5}, {}],
         "hyde": [{}, {}],
@@ -197,18 +201,18 @@ def test_completed_scores_stand_with_the_rankings_that_they_complete() -> None:
 def test_cached_questions_are_marked_and_no_branch_is_expected() -> None:
     request = make_request("known", "asked")
     plan = make_plan(request, searched=(1,), cached={0: {"hits": []}})
-    found = rows(make_entry(request, plan=plan))
-    assert [row["cached"] for row in found.questions] == [True, False]
-    assert len(found.branches) == 3
-    assert "cached" not in found.request["plan"]
+    written = rows(make_entry(request, plan=plan))
+    assert [row["cached"] for row in written.questions] == [True, False]
+    assert len(written.branches) == 3
+    assert "cached" not in written.request["plan"]
     everything_known = make_plan(request, searched=(), cached={0: {}, 1: {}})
     assert rows(make_entry(request, plan=everything_known, by="cache")).branches == []
 
 
 def test_the_character_nul_is_replaced_because_postgresql_cannot_store_it() -> None:
-    found = rows(whole_entry(make_request("a\0b", correlation_id="c\0", configuration="r\0")))
-    assert found.questions[0]["text"] == "a\ufffdb"
-    assert found.request["correlation_id"] == "c\ufffd"
+    written = rows(whole_entry(make_request("a\0b", correlation_id="c\0", configuration="r\0")))
+    assert written.questions[0]["text"] == "a\ufffdb"
+    assert written.request["correlation_id"] == "c\ufffd"
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,15 @@ import pytest
 from records.jobs.comparison import compare, overlap
 
 
-def line(identifier: str, *documents: str, status: str = "complete", **given: Any) -> dict[str, Any]:
+def line(identifier: str, *documents: str, status: str = "complete", **fields: Any) -> dict[str, Any]:
     hits = [{"rank": rank, "document_id": name} for rank, name in enumerate(documents, start=1)]
-    return {"id": identifier, "status": status, "hits": hits, "degraded": [], **given}
+    return {"id": identifier, "status": status, "hits": hits, "degraded": [], **fields}
 
 
 def test_equal_top_hits_and_the_overlap_are_shares_of_the_questions_that_both_answered() -> None:
     late = {"where": "vector", "reason": "timeout"}
     lacks = [late, late, {"where": "hyde", "reason": "unavailable"}]
-    found = compare(
+    comparison = compare(
         [
             line("1", "a", "b"),
             line("2", "a", "b", degraded=lacks),
@@ -28,7 +28,7 @@ def test_equal_top_hits_and_the_overlap_are_shares_of_the_questions_that_both_an
         ],
         [line("1", "a", "b"), line("2", "b", "c"), line("3", status="expired"), line("4", status="failed")],
     ).fields()
-    assert found == {
+    assert comparison == {
         "lines": 2,
         "questions": 2,
         "equal_top_hits": 0.5,
@@ -45,8 +45,8 @@ def test_equal_top_hits_and_the_overlap_are_shares_of_the_questions_that_both_an
 def test_lines_are_matched_by_their_ids_in_any_order() -> None:
     first = [line(str(number), f"d{number}") for number in range(6)]
     second = [line(str(number), f"d{number}") for number in (7, 5, 4, 3, 2, 1, 8)]
-    found = compare(first, second)
-    assert (found.lines, found.equal_top_hits, found.only_in) == (5, 5, [1, 2])
+    comparison = compare(first, second)
+    assert (comparison.lines, comparison.equal_top_hits, comparison.only_in) == (5, 5, [1, 2])
 
 
 def test_the_ten_questions_that_changed_most_are_named_first_those_with_the_least_overlap() -> None:
@@ -65,8 +65,13 @@ def test_a_refused_line_with_the_id_of_another_takes_nothing_from_it() -> None:
     first = [line("1", "a"), line("1", status="refused"), line("2", "b")]
     second = [line("0", "z"), line("1", "a"), line("2", "b")]
     for one, other, only_in in ((first, second, [1, 1]), (second, first, [1, 1])):
-        found = compare(one, other)
-        assert (found.lines, found.equal_top_hits, found.unanswered, found.only_in) == (2, 2, [0, 0], only_in)
+        comparison = compare(one, other)
+        assert (comparison.lines, comparison.equal_top_hits, comparison.unanswered, comparison.only_in) == (
+            2,
+            2,
+            [0, 0],
+            only_in,
+        )
 
 
 def test_each_question_of_a_line_counts() -> None:
@@ -74,8 +79,8 @@ def test_each_question_of_a_line_counts() -> None:
         answers = [{"status": "complete", "hits": [{"document_id": top}]} for top in tops]
         return {"id": "1", "status": "complete", "questions": answers}
 
-    found = compare([several("a", "b")], [several("a", "c")])
-    assert (found.lines, found.questions, found.equal_top_hits) == (1, 2, 1)
+    comparison = compare([several("a", "b")], [several("a", "c")])
+    assert (comparison.lines, comparison.questions, comparison.equal_top_hits) == (1, 2, 1)
 
 
 @pytest.mark.parametrize(

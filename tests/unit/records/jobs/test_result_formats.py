@@ -165,19 +165,19 @@ class Line(dict[str, Any]):
 @pytest.mark.parametrize("form", FORMATS)
 def test_at_most_two_segments_are_in_memory_and_texts_are_written_line_by_line(form: str) -> None:
     alive: weakref.WeakSet[Line] = weakref.WeakSet()
-    most = given = 0
+    most = number = 0
 
     def lines() -> Iterator[dict[str, Any]]:
-        nonlocal most, given
-        for given in range(1, 501):
-            line = Line(answered(given, str(given), hits=[TEA]))
+        nonlocal most, number
+        for number in range(1, 501):
+            line = Line(answered(number, str(number), hits=[TEA]))
             alive.add(line)
             most = max(most, len(alive))
             yield line
 
     parts = writer_of(form)(lines())
     if form in ("jsonl", "csv"):
-        assert [given for _ in itertools.islice(parts, 8)] == [*range(1, 9)]
+        assert [number for _ in itertools.islice(parts, 8)] == [*range(1, 9)]
     assert b"".join(parts)
     assert most <= 2 * SEGMENT_LINES
 

@@ -18,15 +18,15 @@ from records.keys.grant import SCOPES, Forbidden, Grant, OutOfScope, OverLimit
 GRANT = Grant("k", "acme", frozenset({"docs"}), frozenset({"search:run"}))
 
 
-def asked(**options: Any) -> Request:
+def request_with(**options: Any) -> Request:
     return make_request(**{"questions": "bread", "request_id": "t.acme.1", "namespace": "docs", **options})
 
 
 def test_an_id_says_its_tenant() -> None:
     assert owned("acme", "3f0c") == "t.acme.3f0c"
     assert tenant_of("t.acme.3f0c") == tenant_of("t.acme.a.b\n") == "acme"
-    for of_nobody in ("3f0c", "t.acme", "t.acme.", "t..x", "t.ACME.x", "T.acme.x", " t.acme.x", "t.-a.x", ""):
-        assert tenant_of(of_nobody) is None
+    for name in ("3f0c", "t.acme", "t.acme.", "t..x", "t.ACME.x", "T.acme.x", " t.acme.x", "t.-a.x", ""):
+        assert tenant_of(name) is None
     # A longer name with the same beginning is another tenant.
     assert not GRANT.owns("t.acme2.x")
     assert GRANT.owns(GRANT.new_id())
@@ -57,11 +57,11 @@ def test_a_grant_has_its_scopes_and_admin_has_all_and_for_every_namespace_is_the
 
 def test_another_namespace_and_another_id_are_unknown() -> None:
     with pytest.raises(OutOfScope):
-        GRANT.applied(asked(namespace="other"))
+        GRANT.applied(request_with(namespace="other"))
     for foreign in ("t.zenith.1", "plain", "t.acme2.1"):
         with pytest.raises(OutOfScope):
-            GRANT.applied(asked(request_id=foreign))
-    assert replace(GRANT, namespaces=None).applied(asked(namespace="other")).namespace == "other"
+            GRANT.applied(request_with(request_id=foreign))
+    assert replace(GRANT, namespaces=None).applied(request_with(namespace="other")).namespace == "other"
 
 
 @pytest.mark.parametrize(
@@ -78,25 +78,25 @@ def test_a_limit_names_its_field_and_its_maximum(
     limits: dict[str, Any], options: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(OverLimit, match=f"^{says}"):
-        replace(GRANT, **limits).applied(asked(**options))
+        replace(GRANT, **limits).applied(request_with(**options))
 
 
 def test_what_the_caller_did_not_choose_is_lowered_and_what_it_chose_stays() -> None:
     tight = replace(GRANT, max_top_k=3, max_depth=20, max_timeout_s=1)
-    lowered = tight.applied(asked())
+    lowered = tight.applied(request_with())
     assert (lowered.top_k, lowered.depth, lowered.effective_depth, lowered.timeout_s) == (3, 20, 20, 1)
-    shallow = replace(GRANT, max_depth=3).applied(asked())
+    shallow = replace(GRANT, max_depth=3).applied(request_with())
     assert (shallow.top_k, shallow.effective_depth) == (3, 3)
-    chosen = tight.applied(asked(top_k=2, depth=10, timeout_s=0.5))
+    chosen = tight.applied(request_with(top_k=2, depth=10, timeout_s=0.5))
     assert (chosen.top_k, chosen.depth, chosen.timeout_s) == (2, 10, 0.5)
-    assert GRANT.applied(asked()) == asked()
+    assert GRANT.applied(request_with()) == request_with()
 
 
 FORCED = replace(GRANT, filters={"customer": "acme", "year": {"gte": 2020}})
 
 
 def test_the_forced_filter_stands_beside_what_is_asked_and_is_never_replaced() -> None:
-    narrowed = FORCED.applied(asked(filters={"customer": ["acme", "zenith"], "title": {"not": "x"}}))
+    narrowed = FORCED.applied(request_with(filters={"customer": ["acme", "zenith"], "title": {"not": "x"}}))
     assert narrowed.filters == {
         "customer": {"all": ["acme", ["acme", "zenith"]]},
         "year": {"all": [{"gte": 2020}]},
@@ -110,7 +110,7 @@ def test_the_forced_filter_stands_beside_what_is_asked_and_is_never_replaced() -
 
 def test_what_is_compared_exactly_stands_first_and_is_what_the_key_forces() -> None:
     """`search.filter_meanings` compares the first part of an `all` exactly, in the request of a key."""
-    request = asked(filters={"customer": {"all": ["acme", "beta"]}, "tags": {"all": ["1", "2"]}})
+    request = request_with(filters={"customer": {"all": ["acme", "beta"]}, "tags": {"all": ["1", "2"]}})
     forced = replace(GRANT, filters={"customer": []}).applied(request).filters
     assert forced == {
         "customer": {"all": [[], {"all": ["acme", "beta"]}]},
@@ -126,20 +126,20 @@ def test_a_filter_too_deep_to_stand_beside_another_is_refused_by_name() -> None:
     def nested(levels: int) -> Any:
         return {"not": nested(levels - 1)} if levels else "x"
 
-    FORCED.applied(asked(filters={"title": nested(6)}))
+    FORCED.applied(request_with(filters={"title": nested(6)}))
     with pytest.raises(InvalidRequest, match="filters: 'title' is nested deeper than 6 levels"):
-        FORCED.applied(asked(filters={"title": nested(7)}))
+        FORCED.applied(request_with(filters={"title": nested(7)}))
 
 
-def test_only_admin_may_have_tasks_told_of_an_end_and_nobody_outside_sends_celery_messages() -> None:
-    request = asked(on_end={"task": "shop.found", "queue": "shop"})
+def test_only_admin_may_have_tasks_called_at_an_end_and_nobody_outside_sends_celery_messages() -> None:
+    request = request_with(on_end={"task": "shop.found", "queue": "shop"})
     with pytest.raises(Forbidden, match="admin"):
         GRANT.applied(request)
     assert ADMIN.applied(request) == request
     linked = Linked(task="shop.found", queue="shop")
     for name, value in {"linked": (linked,), "headers": {"tenant": "theirs"}}.items():
         with pytest.raises(InvalidRequest, match=f"{name}: unknown field"):
-            GRANT.applied(asked().model_copy(update={name: value}))
+            GRANT.applied(request_with().model_copy(update={name: value}))
 
 
 CHECKED = {
@@ -158,7 +158,7 @@ HARMLESS = {
 
 def test_a_condition_of_the_key_is_never_dropped() -> None:
     """Neither is the caller's own condition on the same field: both are one condition of the narrowed request."""
-    request = asked(
+    request = request_with(
         filters={"customer": ["acme", "zenith"], "title": "x"},
         thresholds={"min_fused_score": 0.5},
         relax=["filters.customer", "filters.title", "thresholds.min_fused_score"],
@@ -166,9 +166,9 @@ def test_a_condition_of_the_key_is_never_dropped() -> None:
     narrowed = FORCED.applied(request)
     assert narrowed.relax == ("filters.title", "thresholds.min_fused_score")
     for count in range(3):
-        left = without_filters(narrowed, count).filters
-        assert left["customer"] == {"all": ["acme", ["acme", "zenith"]]}
-        assert left["year"] == {"all": [{"gte": 2020}]}
+        filters = without_filters(narrowed, count).filters
+        assert filters["customer"] == {"all": ["acme", ["acme", "zenith"]]}
+        assert filters["year"] == {"all": [{"gte": 2020}]}
     assert read_request(narrowed.model_dump_json()).request == narrowed
     assert GRANT.applied(request).relax == request.relax
 

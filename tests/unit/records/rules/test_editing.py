@@ -29,15 +29,15 @@ _TEXT = st.text(min_size=1, max_size=20).filter(lambda text: any(map(str.isalnum
 @given(question=_TEXT, document=_TEXT, word=_TEXT)
 @settings(max_examples=25)
 def test_a_text_of_toml_is_read_back_as_it_was(question: str, document: str, word: str) -> None:
-    given = {
+    tables = {
         "pin": {"a": {"questions": [question, "b"], "documents": [document]}},
         "block": {"c": {"documents": [document]}},
         "synonyms": {"d": {"words": [word], "means": [question]}},
     }
-    file = RulesFile.model_validate({"namespace": "shop", "version": 7, **given})
+    file = RulesFile.model_validate({"namespace": "shop", "version": 7, **tables})
     assert rules_file(toml_of(file)) == file
     assert rules_file(file.model_dump_json()) == file
-    assert file.rules == read_rules(given)
+    assert file.rules == read_rules(tables)
 
 
 MANY_DOCUMENTS = {f"r{n}": {"documents": [f"{n}-{m}" for m in range(100)]} for n in range(3)}
@@ -45,7 +45,7 @@ LONG_WORDS = {f"r{n}": {"words": [f"{m}{'x' * 250}" for m in range(100)]} for n 
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("rules", "says"),
     [
         ({"pins": {}}, "pins: unknown field; the fields are pin, block, synonyms, weights"),
         (
@@ -66,9 +66,9 @@ LONG_WORDS = {f"r{n}": {"words": [f"{m}{'x' * 250}" for m in range(100)]} for n 
         ({"synonyms": LONG_WORDS}, "at most 131,072 bytes as JSON"),
     ],
 )
-def test_a_wrong_rule_is_refused_with_its_field_and_what_is_allowed(given: Any, says: str) -> None:
+def test_a_wrong_rule_is_refused_with_its_field_and_what_is_allowed(rules: Any, says: str) -> None:
     with pytest.raises(WrongDeclaration, match=says):
-        read_rules(given)
+        read_rules(rules)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from models.rules import read_rules
 from records.rules.matching import Matcher
 
 
-def found(question: str, **rules: Any) -> QuestionRules:
+def question_rules(question: str, **rules: Any) -> QuestionRules:
     return Matcher(read_rules(rules), 1).of(question) or QuestionRules()
 
 
@@ -23,12 +23,12 @@ def found(question: str, **rules: Any) -> QuestionRules:
 )
 def test_a_question_is_the_same_without_case_and_punctuation(question: str) -> None:
     pin = {"returns": {"questions": ["How do I return a parcel?"], "documents": ["b", "a"]}}
-    assert list(found(question, pin=pin).pinned) == ["b", "a"]
-    assert not found(f"{question} now", pin=pin).pinned
+    assert list(question_rules(question, pin=pin).pinned) == ["b", "a"]
+    assert not question_rules(f"{question} now", pin=pin).pinned
 
 
 @pytest.mark.parametrize(
-    ("question", "is_meant"),
+    ("question", "matches"),
     [
         ("refunds for damaged parcels", True),
         ("a parcel without a refund", True),
@@ -40,10 +40,10 @@ def test_a_question_is_the_same_without_case_and_punctuation(question: str) -> N
     ],
 )
 def test_a_question_contains_all_words_of_an_entry_in_any_order_and_ending(
-    question: str, is_meant: bool
+    question: str, matches: bool
 ) -> None:
     pin = {"returns": {"contains": ["refund parcel", "gift card"], "documents": ["a"]}}
-    assert bool(found(question, pin=pin).pinned) == is_meant
+    assert bool(question_rules(question, pin=pin).pinned) == matches
 
 
 def test_words_of_other_scripts_and_composed_characters_match() -> None:
@@ -51,24 +51,24 @@ def test_words_of_other_scripts_and_composed_characters_match() -> None:
         "cafe": {"contains": ["caf\u00e9"], "documents": ["coffee"]},
         "tokyo": {"contains": ["東京"], "documents": ["tokyo"]},
     }
-    assert list(found("the cafe\u0301s of Rome", pin=pin).pinned) == ["coffee"]
-    assert list(found("東京の天気", pin=pin).pinned) == ["tokyo"]
+    assert list(question_rules("the cafe\u0301s of Rome", pin=pin).pinned) == ["coffee"]
+    assert list(question_rules("東京の天気", pin=pin).pinned) == ["tokyo"]
 
 
 def test_a_document_is_named_in_any_unicode_form() -> None:
     decomposed = unicodedata.normalize("NFD", "menüs/café.md")
     pin = {"coffee": {"contains": ["coffee"], "documents": [decomposed]}}
     # Documents have their ids in NFC.
-    assert list(found("coffee", pin=pin).pinned) == [unicodedata.normalize("NFC", decomposed)]
+    assert list(question_rules("coffee", pin=pin).pinned) == [unicodedata.normalize("NFC", decomposed)]
 
 
 def test_a_question_gets_at_most_so_many_synonyms_and_pins_and_the_log_says_so() -> None:
     words = {"words": [f"word{number}" for number in range(100)]}
-    most = found("word7", synonyms={"many": words, "more": {"words": ["word7", "another"]}})
+    most = question_rules("word7", synonyms={"many": words, "more": {"words": ["word7", "another"]}})
     assert (len(most.also), most.synonyms) == (32, ("many",))
     pin = {f"pin{n}": {"contains": ["x"], "documents": [f"{n}-{m}" for m in range(90)]} for n in range(3)}
     with capture_logs() as logs:
-        assert len(found("x", pin=pin).pinned) == 100
+        assert len(question_rules("x", pin=pin).pinned) == 100
     assert [(line["event"], line["pinned"]) for line in logs] == [("rules left out", 270)]
     assert Matcher(read_rules({}), 0).of("bread") is None
 
@@ -77,10 +77,10 @@ def test_rules_act_in_the_order_in_which_they_are_written_and_a_block_beats_a_pi
     when = {"contains": ["bread"]}
     pin = {"second": {**when, "documents": ["c", "a", "gone"]}, "first": {**when, "documents": ["a", "b"]}}
     block = {"always": {"documents": ["gone"]}, "sometimes": {**when, "documents": ["bad"]}}
-    rules = found("bread", pin=pin, block=block)
+    rules = question_rules("bread", pin=pin, block=block)
     assert rules.pinned == {"c": "second", "a": "second", "b": "first"}
     assert rules.blocked == {"gone": "always", "bad": "sometimes"}
-    assert found("cake", pin=pin, block=block).blocked == {"gone": "always"}
+    assert question_rules("cake", pin=pin, block=block).blocked == {"gone": "always"}
 
 
 def test_synonyms_go_both_ways_or_one_way_and_are_not_chained() -> None:
@@ -89,14 +89,14 @@ def test_synonyms_go_both_ways_or_one_way_and_are_not_chained() -> None:
         "tv": {"words": ["tv", "telly"], "means": ["television"]},
         "chain": {"words": ["automobile", "cabriolet"]},
     }
-    assert found("used cars", synonyms=synonyms).also == ("automobile", "motor vehicle")
-    assert found("motor vehicles with a telly", synonyms=synonyms) == QuestionRules(
+    assert question_rules("used cars", synonyms=synonyms).also == ("automobile", "motor vehicle")
+    assert question_rules("motor vehicles with a telly", synonyms=synonyms) == QuestionRules(
         also=("car", "automobile", "television"), synonyms=("cars", "tv")
     )
-    assert found("a motor without a vehicle", synonyms=synonyms).also == ()
-    assert found("television", synonyms=synonyms).also == ()
+    assert question_rules("a motor without a vehicle", synonyms=synonyms).also == ()
+    assert question_rules("television", synonyms=synonyms).also == ()
     # What the question has already is not added.
-    assert found("car or automobile", synonyms=synonyms).also == ("motor vehicle", "cabriolet")
+    assert question_rules("car or automobile", synonyms=synonyms).also == ("motor vehicle", "cabriolet")
 
 
 def test_the_most_rules_that_are_allowed_match_the_longest_question_in_little_time() -> None:

@@ -66,11 +66,11 @@ def test_calls_one_after_the_other_use_one_connection(tmp_path: Path, has_tls: b
 def test_calls_at_the_same_time_have_connections_of_their_own(server: Connected) -> None:
     together = threading.Barrier(2)
 
-    def once_both_have_asked(handler: Handler, body: dict[str, Any]) -> None:
+    def answers_two_at_once(handler: Handler, body: dict[str, Any]) -> None:
         together.wait(20)
         WELL(handler, body)
 
-    server.answer = server.noting(once_both_have_asked)
+    server.answer = server.noting(answers_two_at_once)
     embedder = opened(server)
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(lambda text: embedder.embed_questions([text], timeout_s=20), "ab"))
@@ -93,14 +93,14 @@ def test_a_server_that_hangs_up_a_kept_connection_costs_no_attempt(
         together.wait(10)
         WELL(handler, body)
 
-    def hangs_up_once_all_have_asked(handler: Handler, body: dict[str, Any]) -> None:
+    def hangs_up_on_all_at_once(handler: Handler, body: dict[str, Any]) -> None:
         # Otherwise the second attempt of a batch could meet the hang-up that is meant for another.
         together.wait(10)
         hangs_up(handler, body)
 
     server.answer = server.noting(on_a_connection_of_its_own)
     embedder.embed_questions(texts, timeout_s=20)
-    server.then = [server.noting(hangs_up_once_all_have_asked)] * batches
+    server.then = [server.noting(hangs_up_on_all_at_once)] * batches
     assert embedder.embed_questions(texts, timeout_s=20).shape == (batches, 4)
     assert len(server.requests) == 3 * batches
 

@@ -11,7 +11,7 @@ import httpx2
 from models.event_loop import running_loop, started_loop
 
 
-class KeptClients:
+class IdleClients:
     """The clients that no call uses.  Thread-safe; a process takes none that it has from before a fork."""
 
     def __init__(self) -> None:
