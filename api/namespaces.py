@@ -29,7 +29,7 @@ Admin = Annotated[Grant, Depends(Caller("admin"))]
 Name = Annotated[str, Path(max_length=256)]
 
 
-class ShownNamespace(BaseModel):
+class NamespaceSummary(BaseModel):
     name: str
     documents: int | None = Field(
         description="Null for a key with a filter, which sees a part of the namespace"
@@ -39,7 +39,7 @@ class ShownNamespace(BaseModel):
 
 
 class NamespaceList(BaseModel):
-    namespaces: list[ShownNamespace]
+    namespaces: list[NamespaceSummary]
     next: str | None = Field(description="`after` of the next page; null on the last page")
 
 
@@ -112,7 +112,7 @@ def list_namespaces(
 
 
 @router.get("/{namespace}")
-def get_namespace(namespace: Name, grant: Reader, services: ServicesDep) -> ShownNamespace:
+def get_namespace(namespace: Name, grant: Reader, services: ServicesDep) -> NamespaceSummary:
     """Show a namespace."""
     grant.check_namespace(namespace)
     for visible in _visible(grant, services, [namespace]):
@@ -182,13 +182,13 @@ def get_ticket(
 
 def _visible(
     grant: Grant, services: Services, names: Collection[str] | None, *, after: str = "", limit: int = 1
-) -> list[ShownNamespace]:
+) -> list[NamespaceSummary]:
     cell = services.blocking_redis.answering(after)
     states = services.blocking_clients[cell].namespaces(after=after, limit=limit, names=names)
     figures = ("documents", "passages", "generation")
     is_whole = grant.sees_whole_namespaces
     return [
-        ShownNamespace(
+        NamespaceSummary(
             name=state.name, **{name: getattr(state, name) if is_whole else None for name in figures}
         )
         for state in states
