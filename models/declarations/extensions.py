@@ -95,6 +95,10 @@ class BranchKind:
     floor: float | None = None
     """The lowest score that any document can have, such as 0 for BM25; None if there is none."""
 
+    always_finds: Callable[[Mapping[str, Any]], bool] = lambda options: False
+    """The options in the plan -> whether each search finds something wherever any document meets the filters, as a comparison of
+    vectors does.  If it finds nothing, the answer says that no document meets the filters."""
+
     can_batch: bool = False
     """True: parts of several requests may be searched as one part.  Of a request the kind then reads only the namespace, the
     filters and the exclusions."""

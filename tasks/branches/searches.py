@@ -148,6 +148,7 @@ VECTOR = BranchKind(
     variants=DENSE,
     options_in_plan=False,
     searches_http=False,
+    always_finds=lambda options: True,
     can_batch=True,
 )
 
@@ -179,7 +180,12 @@ def search_hybrid(task: BranchTask) -> list[Ranking]:
 
 
 HYBRID = BranchKind(
-    search_hybrid, options=HybridOptions, needs=frozenset({"questions"}), searches_http=False, can_batch=True
+    search_hybrid,
+    options=HybridOptions,
+    needs=frozenset({"questions"}),
+    searches_http=False,
+    always_finds=lambda options: HybridOptions(**options).alpha > 0,
+    can_batch=True,
 )
 
 
@@ -233,7 +239,9 @@ def search_document(task: BranchTask) -> list[Ranking]:
     return [ranking for _ in task.questions]
 
 
-DOCUMENT = BranchKind(search_document, options=ListingOptions, searches_http=False)
+DOCUMENT = BranchKind(
+    search_document, options=ListingOptions, searches_http=False, always_finds=lambda options: True
+)
 
 KINDS: Mapping[str, BranchKind] = {
     "bm25": BM25,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from chorale_client.wire_names import StageStatus
 from pydantic_core import to_json
 
 from fusion.branch_results import BranchAnswers, ranking_of
@@ -53,25 +54,26 @@ def _has_met(answers: BranchAnswers, position: int) -> bool:
 def _unmet(
     answers: BranchAnswers, kinds: Mapping[str, BranchKind], filters: Mapping[str, object]
 ) -> tuple[str, ...]:
-    """A branch that compares vectors, or lists documents, finds something wherever some document meets the filters.
-
-    A key may find only what it may see, and exclusions narrow it too: the warning says nothing of other documents.
-    """
+    """A key may find only what it may see, and exclusions narrow it too: the warning says nothing of other documents."""
     answered = [
-        (branch, branch_result.rankings)
+        (branch, branch_result)
         for branch in answers.plan.branches
         if (branch_result := answers.branch_results.get(branch.name)) is not None and branch_result.answered
     ]
-    lists_every_document = any(
-        branch.kind == "document" or "questions" in kinds[branch.kind].needs
-        for branch, rankings in answered
-        if rankings
+    # A branch that writes its queries leaves out questions for which it has none, and its stage says so.
+    would_find_any = any(
+        branch_result.rankings
+        and kinds[branch.kind].always_finds(branch.options)
+        and all(note.status == StageStatus.OK for note in branch_result.stages)
+        for branch, branch_result in answered
     )
     if (
         not filters
-        or not lists_every_document
+        or not would_find_any
         or any(
-            ranking.hits or ranking.warnings for _, branch_rankings in answered for ranking in branch_rankings
+            ranking.hits or ranking.warnings
+            for _, branch_result in answered
+            for ranking in branch_result.rankings
         )
     ):
         return ()

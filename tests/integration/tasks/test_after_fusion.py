@@ -141,6 +141,15 @@ def test_a_filter_of_another_type_finds_and_says_so_and_an_empty_one_means_all(h
     assert ids_and_warnings({"domain": "lwa"}, branches=["bm25"]) == ([], ())
 
 
+def test_branches_that_find_only_words_do_not_warn_of_a_filter_that_documents_meet(here: OneProcess) -> None:
+    """`hyde` finds nothing without the passages that BM25 finds."""
+    here.index({"bread": ("Bread", "Bread of rye")}, namespace="rye", year=2026)
+    options: dict[str, Any] = {"namespace": "rye", "filters": {"year": 2026}, "branches": ["bm25", "hyde"]}
+    for question, expected in (("bread", ["bread"]), ("zzzoil", [])):
+        answer = here.ask(question, **options)
+        assert (answer.status, ids(answer), answer.warnings) == ("complete", expected, ())
+
+
 def test_a_passage_that_has_gone_makes_room_for_the_next_hit(here: OneProcess) -> None:
     names = [f"b{place}" for place in range(4)]
     here.index({name: ("Bread", f"Bread {name}") for name in names}, namespace="going")
