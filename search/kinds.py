@@ -5,10 +5,10 @@ A store's own folder is imported when it is opened: its client may take .8 s to 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import Field
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from search.engines.postgresql.store import PostgresqlStore
     from search.engines.weaviate.store import WeaviateStore
 
+_T = TypeVar("_T")
+
 
 @contextmanager
 def _needing(store: str, *packages: str, make: str) -> Iterator[None]:
@@ -52,10 +54,10 @@ def _needing(store: str, *packages: str, make: str) -> Iterator[None]:
 
 
 def open_elasticsearch(name: str, options: Mapping[str, Any]) -> ElasticsearchStore:
-    """Raises NotConfigured where the environment has no usable key or password, or a certificate cannot be read."""
-    # Its client takes .3 s to import, which installations without an Elasticsearch do without.
-    from search.engines.elasticsearch.store import ElasticsearchStore
-
+    """Raises NotConfigured where its client is missing, the environment has no usable key or password, or a certificate cannot be
+    read."""
+    with _needing(name, "elasticsearch~=8.19", make="elasticsearch"):
+        from search.engines.elasticsearch.store import ElasticsearchStore
     endpoint = ElasticsearchEndpoint(**options)
     _check_certificates(name, endpoint)
     return ElasticsearchStore(
@@ -130,14 +132,8 @@ def open_http_source(name: str, options: Mapping[str, Any]) -> HttpSource:
 def _open_texts(name: str, declared: MongodbTexts) -> MongodbCollection:
     with _needing(name, "pymongo", make="mongodb"):
         from search.engines.http.mongodb_texts import MongodbCollection
-    url = _secret(name, declared.url_env)
-    try:
-        return MongodbCollection(declared, url or "")
-    except Exception:  # it may quote the address, which may contain a password
-        raise NotConfigured(
-            f"the store {name!r}: the variable {declared.url_env} has no valid address; it is mongodb://USER:PASSWORD@HOST, with "
-            "percent-encoded characters in USER and PASSWORD"
-        ) from None
+    form = "mongodb://USER:PASSWORD@HOST"
+    return _at_address(name, declared.url_env, form, lambda url: MongodbCollection(declared, url))
 
 
 def http_needs(options: Mapping[str, Any]) -> frozenset[Need]:
@@ -190,21 +186,38 @@ def open_postgresql(name: str, options: Mapping[str, Any]) -> PostgresqlStore:
     with _needing(name, "psycopg[binary]", make="postgresql"):
         from search.engines.postgresql.store import PostgresqlStore
     endpoint = PostgresqlEndpoint(**options)
-    url = usable_key(f"the store {name!r}", endpoint.url_env, os.environ.get(endpoint.url_env))
-    return PostgresqlStore(url or "", endpoint)
+    form = "postgresql://USER:PASSWORD@HOST/DATABASE"
+    return _at_address(name, endpoint.url_env, form, lambda url: PostgresqlStore(url, endpoint))
 
 
 def open_weaviate(name: str, options: Mapping[str, Any]) -> WeaviateStore:
-    """Raises NotConfigured where the environment has no usable key under the name that is declared."""
-    # Its client takes .8 s to import, which installations without a Weaviate do without.
-    from search.engines.weaviate.store import WeaviateStore
-
+    """Raises NotConfigured where its client is missing, or the environment has no usable key under the name that is declared."""
+    with _needing(name, "weaviate-client", make="weaviate"):
+        from search.engines.weaviate.store import WeaviateStore
     endpoint = WeaviateEndpoint(**options)
     return WeaviateStore(endpoint, key=_secret(name, endpoint.api_key_env))
 
 
 def _secret(name: str, variable: str | None) -> str | None:
     return usable_key(f"the store {name!r}", variable, os.environ.get(variable or ""))
+
+
+def _at_address(name: str, variable: str, form: str, open_at: Callable[[str], _T]) -> _T:
+    """What is opened with the address in the variable.  Raises NotConfigured, which shows the form in place of the address."""
+    url = os.environ.get(variable, "").strip()
+    if not url:
+        raise NotConfigured(
+            f"the store {name!r} needs an address: the variable {variable} is not set; it is {form}"
+        )
+    try:
+        if not (url.startswith(form.partition(":")[0]) and url.isprintable()):
+            raise ValueError
+        return open_at(url)
+    except Exception:  # it may quote the address, which may contain a password
+        raise NotConfigured(
+            f"the store {name!r}: the variable {variable} has no valid address; it is {form}, with percent-encoded characters in "
+            "USER and PASSWORD"
+        ) from None
 
 
 KINDS: Mapping[str, StoreKind] = {

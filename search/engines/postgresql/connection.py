@@ -12,10 +12,10 @@ from typing import Any, TypeAlias, TypeVar, cast
 import psycopg
 from psycopg import errors
 from sqlalchemy import create_engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import DBAPIError
 
 from models.declarations.engines import PostgresqlEndpoint
-from models.errors import BadIndex, InvalidAnswer, NotConfigured, StageFailure, StoreUnavailable, Unauthorised
+from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreUnavailable, Unauthorised
 from search.deadline import Deadline
 from search.server_store import MissingIndex, ServerConnection, Transient
 
@@ -30,6 +30,8 @@ _CONNECT = {
 }
 _BEGIN = "{}; SET LOCAL statement_timeout = {}; SET LOCAL jit = off"
 """A server with LLVM would compile a search of some 50,000 passages first, for longer than the search takes."""
+_ADDRESS = re.compile(r"postgresql(\+\w+)?://([^:/]*(:[^@]*)?@)?[^@]*")
+"""An @ behind the host is one of the password that is not encoded, and errors show what stands behind the first."""
 _LOGIN = re.compile(
     r"authentication failed|no password supplied|no pg_hba|role .* does not exist|permission denied"
 )
@@ -53,13 +55,10 @@ class Connection(ServerConnection):
     """
 
     def __init__(self, url: str, endpoint: PostgresqlEndpoint) -> None:
-        """Raises NotConfigured for an address that is not one of PostgreSQL."""
-        try:
-            address = make_url(url if url.startswith(("postgresql:", "postgresql+")) else "")
-        except (ArgumentError, ValueError):
-            raise NotConfigured(
-                f"the variable {endpoint.url_env} is no address of PostgreSQL: postgresql://USER:PASSWORD@HOST/DATABASE"
-            ) from None
+        """Raises ValueError or SQLAlchemy's ArgumentError, which may quote it, for an address that is not one of PostgreSQL."""
+        if not _ADDRESS.fullmatch(url):
+            raise ValueError("no address of PostgreSQL")
+        address = make_url(url)
         without_options = address.set(query={})  # options may have a password too
         self.server = f"PostgreSQL at {without_options.render_as_string(hide_password=True)}"
         driven = address.set(drivername="postgresql+psycopg")

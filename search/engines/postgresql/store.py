@@ -76,7 +76,7 @@ class PostgresqlStore(ServerStore[Tables]):
     _connection: Connection
 
     def __init__(self, url: str, endpoint: PostgresqlEndpoint) -> None:
-        """Raises NotConfigured for an address that is not one of PostgreSQL."""
+        """Raises ValueError or SQLAlchemy's ArgumentError, which may quote it, for an address that is not one of PostgreSQL."""
         self._endpoint = endpoint
         self._connection = Connection(url, endpoint)
 

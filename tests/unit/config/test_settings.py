@@ -152,6 +152,8 @@ WRONG_ADDRESSES = [
         for url in (
             "postgresql+psycopg://me:sesame@here:54x/rv",
             "postgresql+psycopg://me:open@sesame@here/rv",
+            "postgresql://me:open@2/sesame@here/rv",
+            "postgresql://me:open@2?sesame@here/rv",
         )
     ],
     ("CHORALE_AUDIT_URL", "sqlite://sesame.db", "three or four slashes"),

@@ -55,9 +55,13 @@ def test_a_missing_or_invalid_key_is_named_by_its_variable_and_never_shown(
     [
         ("http with texts in MongoDB", "mongodb://farm:se@cret@host"),
         ("http with texts in MongoDB", "postgresql://farm:secret@host"),
+        ("http with texts in MongoDB", "mongodb://farm:se\ncret@host"),
+        ("postgresql", "postgresql://farm:se\ncret@host/name"),
         ("postgresql", "no address"),
         ("postgresql", "mysql://farm:secret@host/name"),
         ("postgresql", "postgresql://farm:secret@host:54x/name"),
+        ("postgresql", "postgresql://farm:se@2/cret@host/name"),
+        ("postgresql", "postgresql+psycopg://farm:se@2?cret@host/name"),
     ],
 )
 def test_a_wrong_address_is_named_by_its_variable_and_never_shown(
@@ -65,9 +69,35 @@ def test_a_wrong_address_is_named_by_its_variable_and_never_shown(
 ) -> None:
     opened, options = OPENED[kind]
     monkeypatch.setenv("OUR_KEY", address)
-    with pytest.raises(NotConfigured, match=r"the variable OUR_KEY (has no valid|is no) address") as raised:
+    with pytest.raises(
+        NotConfigured, match=r"'cluster': the variable OUR_KEY has no valid address"
+    ) as raised:
         opened("cluster", options)
     assert "cret" not in f"{raised.value!r}{raised.value.__cause__!r}"
+
+
+def test_a_password_in_an_address_may_have_any_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUR_KEY", " postgresql://farm:gläser@host/name\n")
+    open_postgresql("cluster", {"url_env": "OUR_KEY"}).close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        ("http with texts in MongoDB", "mongodb://USER:PASSWORD@HOST"),
+        ("postgresql", "postgresql://USER:PASSWORD@HOST/DATABASE"),
+    ],
+)
+def test_the_error_for_a_missing_address_shows_its_form(
+    kind: str, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OUR_KEY", raising=False)
+    opened, options = OPENED[kind]
+    with pytest.raises(NotConfigured) as raised:
+        opened("cluster", options)
+    assert raised.value.detail == (
+        f"the store 'cluster' needs an address: the variable OUR_KEY is not set; it is {form}"
+    )
 
 
 def test_a_key_from_a_file_is_sent_without_its_newline() -> None:
