@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -50,12 +51,15 @@ def analysed_language(installation: Installation, namespace: str) -> str | None:
 
 def existing(installation: Installation, namespace: str) -> NamespaceState:
     """Raises UnknownNamespace, which says where it was looked for and which namespaces are there."""
+    from config.addresses import server_of
     from models.errors import UnknownNamespace
 
     for state in installation.corpus.namespaces(names=[namespace]):
         return state
     there = [state.name for state in installation.corpus.namespaces(limit=20)]
-    raise UnknownNamespace(namespace, str(installation.settings.home), there)
+    address = installation.corpus.documents_address
+    place = str(installation.settings.home) if isinstance(address, Path) else server_of(address)
+    raise UnknownNamespace(namespace, place, there)
 
 
 def namespace_fields(state: NamespaceState, published: int | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from chorale_client.keys import JOB_COMMANDS, JOB_REPLY
 from pydantic import BaseModel, Field, ValidationError, validate_call
 from pydantic_core import to_json
 from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 from structlog import get_logger
 
 from config.redis_client import redis_ms
@@ -54,7 +55,7 @@ class _Message(BaseModel):
 
 class ServiceCalls(Duty):
     failing = "calls of clients wait"
-    expected = (*Duty.expected, RedisError)
+    expected = (*Duty.expected, RedisError, SQLAlchemyError)
 
     def __init__(self, resources: Resources, prepare: Callable[[], object]) -> None:
         """`prepare` brings up the tables; it is called often."""

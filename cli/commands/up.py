@@ -110,10 +110,8 @@ def up(
         elif missing and not started.supervisor.is_serving:
             say(f"not ready yet: {', '.join(missing)}; see their lines above")
         else:
-            if missing:
-                say(
-                    f"not ready: {', '.join(missing)}; the lines above say what is missing, and until then answers may be degraded"
-                )
+            for why, children in started.supervisor.reasons().items():
+                say(f"not ready: {', '.join(children)}: {why}; until then answers may be degraded")
             if flower:
                 credentials = f"that of {VARIABLE}" if os.environ.get(VARIABLE) else login(settings.home)
                 say(f"Flower: {flower_page(flower_port)}, login {credentials}")

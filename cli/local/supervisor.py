@@ -61,6 +61,7 @@ class _Watched:
         self.has_beaten = False
         self.is_ready = False
         self.is_serving = False
+        self.missing: tuple[str, ...] = ()
         self.has_served = False
         self.is_paused = False
 
@@ -71,7 +72,7 @@ class _Watched:
         # A heartbeat older than this run is of the run before.
         elif beat is not None and beat.age_s <= min(patience.fresh_s, now - self.started_at):
             self.last_beat_at, self.has_beaten = now, True
-            self.is_ready, self.is_serving = beat.is_ready, beat.is_serving
+            self.is_ready, self.is_serving, self.missing = beat.is_ready, beat.is_serving, beat.missing
             self.has_served |= self.is_serving
 
     def is_hung(self, now: float, patience: Patience) -> bool:
@@ -147,6 +148,14 @@ class Supervisor:
             if not missing or time.monotonic() >= give_up or self._stop_requests or self.wait(0):
                 return missing
             time.sleep(0.02)
+
+    def reasons(self) -> dict[str, list[str]]:
+        """The names of the children that are not ready, by what their heartbeats say is missing."""
+        names: dict[str, list[str]] = {}
+        for name, watched in self._watched.items():
+            if not watched.is_ready:
+                names.setdefault("; ".join(watched.missing), []).append(name)
+        return names
 
     def require_ready(self) -> None:
         """Wait until every child is ready; raises ServiceError after READY_LIMIT_S."""

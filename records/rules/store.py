@@ -17,7 +17,7 @@ from redis import Redis
 from redis.client import Pipeline
 from redis.exceptions import RedisError
 from sqlalchemy import Connection, Engine, Row, delete, func, insert, select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from models.duty import Duty
 from models.errors import ServiceError
@@ -166,7 +166,7 @@ class RuleCopying(Duty):
     """Copies the rules to Redis when it starts, and again every `every_s`.  Calls `prepare` before each copy."""
 
     failing = "rules not copied to Redis"
-    expected = (*Duty.expected, RedisError)
+    expected = (*Duty.expected, RedisError, SQLAlchemyError)
 
     def __init__(
         self, redis: Redis, store: RuleStore, prepare: Callable[[], None], *, every_s: float = COPIED_EVERY_S

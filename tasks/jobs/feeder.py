@@ -19,6 +19,7 @@ from chorale_client.request import Question
 from chorale_client.wire_names import QUEUE_BULK, TASK_ANSWER_LINES
 from pydantic import TypeAdapter, ValidationError
 from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 from structlog import get_logger
 
 from config.redis_client import redis_ms
@@ -79,7 +80,7 @@ class Pace:
 
 class Feeder(Duty):
     failing = "jobs wait"
-    expected = (*Duty.expected, RedisError)
+    expected = (*Duty.expected, RedisError, SQLAlchemyError)
 
     def __init__(self, app: Celery, prepare: Callable[[], object], events: JobEvents) -> None:
         """`prepare` brings up the tables; it is called often."""

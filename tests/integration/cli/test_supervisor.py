@@ -178,6 +178,18 @@ def test_a_child_waits_for_those_of_level_0_to_take_messages_and_not_until_they_
         assert supervisor.wait_ready(0) == ("redis",)
 
 
+def test_the_children_that_are_not_ready_have_the_reasons_of_their_heartbeats(lines: Lines) -> None:
+    missing = {"bm25": ("no index",), "vector": ("no model", "no index"), "hyde": ("no index",), "fusion": ()}
+    beats = {
+        name: Heartbeat(name, 0.0, is_ready=not why, missing=why, about={"host": "here"})
+        for name, why in missing.items()
+    }
+    children = [Child(name, SLEEP) for name in missing]
+    with Supervisor(children, output=lines, heartbeats=lambda _: beats, patience=QUICK) as supervisor:
+        until(lambda: supervisor.is_serving)
+        assert supervisor.reasons() == {"no index": ["bm25", "hyde"], "no model; no index": ["vector"]}
+
+
 def test_a_child_without_a_first_heartbeat_is_restarted_after_the_longer_start_limit(lines: Lines) -> None:
     patience = replace(QUICK, hung_after_s=0.05, start_s=0.6)
     with Supervisor([Child("mute", SLEEP)], output=lines, patience=patience):

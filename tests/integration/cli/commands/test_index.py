@@ -8,11 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from tests.integration.cli.commands.printed import complaint, document, output
 from tests.support.command_line import Run
 from tests.support.pipelines.forked_children import start_module
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.databases import empty_database
 from tests.support.stores.one_engine import embedded_store
 from tests.support.waiting import until
 from tests.unit.ingest.test_parser_bombs import substitutions
@@ -127,6 +129,17 @@ def test_a_deleted_namespace_is_gone_for_the_cache_too(chorale: Run, pipeline: R
     unknown = complaint(chorale("namespaces", "show", "drafts"))
     assert unknown.startswith("chorale: there is no namespace 'drafts' in /")
     assert "; there are: " in unknown
+
+
+def test_the_error_for_an_unknown_namespace_names_the_server_of_the_documents(
+    alone: Run, tmp_path: Path
+) -> None:
+    with empty_database("postgresql", tmp_path) as url:
+        at = {"CHORALE_DATABASE_URL": url, "CHORALE_PIPELINE_FILE": "config/postgresql.toml"}
+        unknown = complaint(alone("namespaces", "show", "drafts", **at))
+    server = make_url(url)
+    place = f"postgresql://{server.host}:{server.port}/{server.database}"
+    assert unknown.strip() == f"chorale: there is no namespace 'drafts' in {place}; there are: none yet"
 
 
 SECOND_BATCH_WAITS = """
