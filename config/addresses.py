@@ -15,8 +15,8 @@ _AMQP = ("amqp", "amqps", "pyamqp")
 _BROKERS = (*_REDIS, *_AMQP)
 _DATABASES = ("sqlite", "postgresql")
 _DATABASE = re.compile(r"[\w+]+://([^:/]*(:[^@]*)?@)?(\[[^/?]+\]|[^/:?@]+)?(:\d{1,5})?([/?][^@]*)?")
-"""An address as SQLAlchemy parses it; importing SQLAlchemy takes a second.  An @ behind the host is one of the password that is not
-encoded: what stands before it would be shown as the host and the database."""
+"""An address as SQLAlchemy parses it; importing SQLAlchemy takes a second.  An @ behind the host is one of a password that is not
+encoded, and the rest of that password would be shown."""
 _DATABASE_LOGIN = re.compile(r"^[^:/]*(:[^@]*)?@")
 _IDENTIFYING = ("host", "port", "dbname", "options", "virtual_host")
 """Query parameters that identify the server or database (PostgreSQL's `options` may select a schema)."""

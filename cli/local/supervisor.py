@@ -150,10 +150,10 @@ class Supervisor:
             time.sleep(0.02)
 
     def reasons(self) -> dict[str, list[str]]:
-        """The names of the children that are not ready, by what their heartbeats say is missing."""
+        """The names of the children that are not ready, by what their heartbeats say is missing; none of those that say nothing yet."""
         names: dict[str, list[str]] = {}
         for name, watched in self._watched.items():
-            if not watched.is_ready:
+            if watched.missing and not watched.is_ready:
                 names.setdefault("; ".join(watched.missing), []).append(name)
         return names
 
@@ -253,6 +253,7 @@ class Supervisor:
         delay_s = self._patience.restart_delay_s
         watched.run, watched.start_at = None, now + delay_s
         watched.is_ready = watched.is_serving = False
+        watched.missing = ()
         self._say(f"{watched.child.name} {why}; it starts again in {delay_s:g} s")
 
     def _last_line(self, watched: _Watched) -> str:

@@ -31,7 +31,7 @@ _CONNECT = {
 _BEGIN = "{}; SET LOCAL statement_timeout = {}; SET LOCAL jit = off"
 """A server with LLVM would compile a search of some 50,000 passages first, for longer than the search takes."""
 _ADDRESS = re.compile(r"postgresql(\+\w+)?://([^:/]*(:[^@]*)?@)?[^@]*")
-"""An @ behind the host is one of the password that is not encoded, and errors show what stands behind the first."""
+"""An @ behind the host is one of a password that is not encoded, and the rest of that password would be shown."""
 _LOGIN = re.compile(
     r"authentication failed|no password supplied|no pg_hba|role .* does not exist|permission denied"
 )
