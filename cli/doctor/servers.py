@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from chorale_client.wire_names import Reason
 
 from cli.doctor.reports import finding_of
 from cli.installation import Installation
+from config.declarations import StoreDeclaration
+from config.model_declarations import DEFAULT_ENCODER
 from models.declarations import cypher
+from models.declarations.http_placeholders import placeholders
 from models.documents import Manifest
-from models.errors import StageFailure, UnknownNamespace
+from models.errors import BadIndex, StageFailure, UnknownNamespace
 from monitoring.checks import Finding
-from search.protocol import Index, RunsCypher, Search
+from search.protocol import Index, RunsCypher, Search, TakesVectors
 
 if TYPE_CHECKING:
-    from search.protocol import Engine
+    from search.protocol import Engine, Searches
     from tasks.branches.generators import Endpoint
 
 ANSWER_LIMIT_S = 5.0
 PROMPT = "Say yes."
+QUESTION = "chorale"
 
 
 def broker(installation: Installation) -> Iterator[Finding]:
@@ -46,21 +51,48 @@ def broker(installation: Installation) -> Iterator[Finding]:
 def stores(installation: Installation) -> Iterator[Finding]:
     resources = installation.resources
     writes = resources.written_stores
+    indexed = ["default"]
+    with suppress(StageFailure):  # another check finds it
+        indexed = [state.name for state in installation.corpus.namespaces(limit=1)] or indexed
     for name, declared in installation.pipeline.stores.items():
         try:
             store = resources.store(name)
             if name in writes:
                 cast("Engine", store).has(Index("default", 0, "default.v0", Manifest("", "none", "", "", 0)))
             else:
-                namespace = (declared.options.get("namespaces") or ["default"])[0]
-                search = Search(depth=1, timeout_s=ANSWER_LIMIT_S)
-                if isinstance(store, RunsCypher):
-                    _run_statements(installation, name, store, namespace, search)
-                else:
-                    store.search_text(namespace, ["chorale"], search)
+                namespace = (declared.options.get("namespaces") or indexed)[0]
+                _search(installation, name, store, namespace)
         except StageFailure as failure:
-            mend = _mend(failure, "the store")
-            yield finding_of(failure, where=f"store {name!r} ({failure.reason}): ", mend=mend)
+            where, mend = f"store {name!r} ({failure.reason}): ", _mend(failure, "the store")
+            finding = finding_of(failure, where=where, mend=mend)
+            if isinstance(failure, BadIndex) and _may_lack_namespace(declared):
+                mend = f"nothing, if it has no namespace {indexed[0]!r}; its option `namespaces` names those that it has"
+                finding = replace(finding, mend=mend, is_remark=True)
+            yield finding
+
+
+def _may_lack_namespace(declared: StoreDeclaration) -> bool:
+    options = declared.options
+    return declared.kind == "http" and not options.get("namespaces") and "namespace" in placeholders(options)
+
+
+def _search(installation: Installation, name: str, store: Searches, namespace: str) -> None:
+    """Search as the branches of the store do; raises the StageFailure that they would have."""
+    search, resources = Search(depth=1, timeout_s=ANSWER_LIMIT_S), installation.resources
+    if isinstance(store, RunsCypher):
+        _run_statements(installation, name, store, namespace, search)
+    elif isinstance(store, TakesVectors) and store.takes_vectors:
+        named = (
+            branch.encoder
+            for branch in resources.pipeline.branches
+            if branch.store == name and branch.encoder
+        )
+        manifest = resources.manifest(namespace, ANSWER_LIMIT_S)
+        encoder = resources.encoders[next(named, manifest.encoder if manifest else DEFAULT_ENCODER)]
+        vectors = encoder.questions.embed_questions([QUESTION], timeout_s=ANSWER_LIMIT_S)
+        store.search_vectors(namespace, vectors, search)
+    else:
+        store.search_text(namespace, [QUESTION], search)
 
 
 def _run_statements(
@@ -73,7 +105,7 @@ def _run_statements(
         for statement in cypher.statements(branch.options) if branch.store == name else ():
             if cypher.writing_word(statement) is None:
                 filters = dict.fromkeys(cypher.parameters(statement))
-                values: dict[str, Any] = {**filters, "question": "chorale", "entities": []}
+                values: dict[str, Any] = {**filters, "question": QUESTION, "entities": []}
                 with suppress(UnknownNamespace):
                     store.search_cypher(namespace, statement, [values], search)
 
