@@ -22,9 +22,8 @@ _SETTLE_S = 0.5
 def store_is_readable(installation: Installation) -> Iterator[Finding]:
     if not installation.resources.written_stores:
         return
-    store = installation.resources.writing_store
     try:
-        states = store.namespaces()
+        states = installation.resources.writing_store.namespaces()
     except DatabaseUnavailable as failure:
         settings = installation.settings
         url = settings.documents_database_url
@@ -40,10 +39,13 @@ def store_is_readable(installation: Installation) -> Iterator[Finding]:
     except StageFailure as failure:
         yield finding_of(failure)
         return
+    resources = installation.resources
+    searched = sorted(resources.searched_stores & {*resources.written_stores})
     for state in states:
         try:
-            # As every search worker does when it starts.
-            store.warm(state.name)
+            for name in searched:
+                # As every search worker does when it starts.
+                resources.serving(name, state.name).warm(state.name)
         except StageFailure as failure:
             yield finding_of(failure, where=f"namespace {state.name!r}: ")
 

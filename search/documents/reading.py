@@ -77,7 +77,7 @@ class VisibleIndex:
             raise BadIndex(f"namespace {namespace!r} was moved from the store {store!r} to {self.store!r}")
         if self.name is None:
             raise BadIndex(
-                f"the store {store!r} has no index of namespace {namespace!r} yet: `chorale verify --namespace {namespace}` "
+                f"the store {store!r} has no index of namespace {namespace!r} yet; `chorale verify --namespace {namespace}` "
                 "builds it"
             )
         return self.name

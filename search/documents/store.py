@@ -146,11 +146,6 @@ class DocumentStore:
         """Hold the namespace for several writes; others get WriterBusy."""
         return self.table.exclusive(namespace)
 
-    def warm(self, namespace: str | None = None) -> None:
-        """Let every store load what searching needs; raises the first failure."""
-        for store in self.stores.values():
-            store.warm(namespace)
-
     def close(self) -> None:
         """Close stores and database."""
         for store in self.stores.values():

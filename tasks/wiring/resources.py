@@ -156,6 +156,11 @@ class Resources(Corpus):
         return frozenset(need for branch in answered for need in self.pipeline.needs_of(branch))
 
     @property
+    def searched_stores(self) -> set[str]:
+        """The stores that branches name; a further store may be declared for a move."""
+        return {*(branch.store for branch in self.pipeline.branches), *self.generators.feedback_stores}
+
+    @property
     def threads_for_a_model(self) -> int:
         """Threads of each model except `onnx` rerankers: all these on a machine together have at most as many threads as it
         has cores, and so have those of its bulk workers."""

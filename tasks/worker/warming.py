@@ -146,7 +146,7 @@ def missing(resources: Resources, queues: Sequence[str]) -> Sequence[str]:
         return [*absent, unread]
     stores = {branch.store for branch in resources.pipeline.branches if branch.queue in queues}
     if QUEUE_FUSION in queues:
-        stores |= set(resources.pipeline.stores)
+        stores |= resources.searched_stores
     refusals = ((name, _refusal(resources, name, states)) for name in sorted(stores))
     return absent + [f"the store {name}: {why}" for name, why in refusals if why]
 

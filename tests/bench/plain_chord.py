@@ -169,7 +169,8 @@ def run_worker(branches: Sequence[str]) -> None:
     resources = Resources.from_environment(no_op.KINDS)
     if {"vector", "hyde"} & set(branches):
         resources.encoder.embedder.warm()
-    resources.writing_store.warm()
+    for name in resources.written_stores:
+        resources.store(name).warm()
     app = make_app(resources)
     # Celery's advice about root is about pickled messages.
     warnings.filterwarnings("ignore", category=SecurityWarning)
