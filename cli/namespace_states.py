@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,3 +134,29 @@ def language_lines(installation: Installation, namespace: str | None = None) -> 
                 f"{line}; {ADVICE}" for line in unknown_languages(installation.pipeline, filter(None, states))
             ]
     return lines
+
+
+def unread_files(installation: Installation) -> Iterator[tuple[str, str]]:
+    """What is wrong and how to mend it, for each embedded store whose own file has namespaces that the documents' database lacks: it
+    was the only store before another one was declared.  Raises BadIndex, StoreUnavailable."""
+    from search.documents.reading import Documents
+
+    corpus = installation.corpus
+    embedded = [store for store in installation.pipeline.stores.values() if store.kind == "embedded"]
+    for file in [corpus.file_of(store.name) for store in embedded]:
+        if file.exists():
+            with closing(Documents(file)) as own:
+                names = sorted({*own.names()} - {*corpus.documents.names()})
+            if names:
+                yield (
+                    f"the documents of {', '.join(names[:5])} are in {file}, which an installation with several stores does not read "
+                    "by itself",
+                    f"set CHORALE_DOCUMENTS_URL=sqlite:///{file} for every process, or move the file away",
+                )
+
+
+def unread_file_lines(installation: Installation) -> list[str]:
+    """The lines of `unread_files`; none if they cannot be read now."""
+    with suppress(ServiceError):
+        return [f"{what}; {mend}" for what, mend in unread_files(installation)]
+    return []

@@ -17,6 +17,7 @@ from cli.namespace_states import (
     order_of,
     publish,
     published,
+    unread_file_lines,
 )
 from cli.options import AsJson, EncoderName, Yes, command_group, confirm_deletion
 from cli.progress import ProgressBar, working_bar
@@ -49,6 +50,8 @@ def list_(
     table = namespaces_table(rows, has_redis=installation.redis is not None)
     none = "there are no namespaces yet: `chorale index PATH… --namespace NAME` makes one"
     more = [f"there are more: `chorale namespaces list --after {states[-1].name}`"] if has_more else []
+    if not rows:
+        more += unread_file_lines(installation)
     fields = {"namespaces": rows, "has_more": has_more}
     print_result(fields, table if rows else none, *more, as_json=as_json)
 

@@ -16,7 +16,7 @@ from cli.local.ports import Address
 from cli.local.processes import REDIS, running, worker_children
 from cli.local.servers import FLOWER, HTTP, VARIABLE, api_lines, flower_page, login
 from cli.local.supervisor import NAME, READY_LIMIT_S, stop_on_signals
-from cli.namespace_states import language_lines
+from cli.namespace_states import language_lines, unread_file_lines
 
 SAYS_EVERY_S = 5.0
 """While processes start."""
@@ -124,7 +124,8 @@ def up(
             say(
                 'ready: `chorale index FOLDER`, then `chorale search "…"`, in another terminal; Ctrl-C stops everything'
             )
-            for line in language_lines(Installation(settings, started.redis_url)):
+            running_here = Installation(settings, started.redis_url)
+            for line in [*unread_file_lines(running_here), *language_lines(running_here)]:
                 say(line)
         started.supervisor.wait()
     say("stopped")

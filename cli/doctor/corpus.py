@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from cli.doctor.reports import finding_of
 from cli.installation import Installation
-from cli.namespace_states import published, unknown_languages
+from cli.namespace_states import published, unknown_languages, unread_files
 from config.model_declarations import DEFAULT_ENCODER, EndpointEncoder
 from models.documents import NamespaceState
-from models.errors import ServiceError, StageFailure
+from models.errors import BadIndex, ServiceError, StageFailure
 from models.texts.known_words import ADVICE
 from monitoring.checks import Finding
 from search.documents.database import DatabaseUnavailable
@@ -39,6 +39,8 @@ def store_is_readable(installation: Installation) -> Iterator[Finding]:
     except StageFailure as failure:
         yield finding_of(failure)
         return
+    for what, mend in unread_files(installation):
+        yield Finding(what, mend)
     resources = installation.resources
     searched = sorted(resources.searched_stores & {*resources.written_stores})
     for state in states:
@@ -47,7 +49,10 @@ def store_is_readable(installation: Installation) -> Iterator[Finding]:
                 # As every search worker does when it starts.
                 resources.serving(name, state.name).warm(state.name)
         except StageFailure as failure:
-            yield finding_of(failure, where=f"namespace {state.name!r}: ")
+            where, mend = f"namespace {state.name!r}: ", "see the store's log"
+            if isinstance(failure, BadIndex):
+                mend = f"`chorale verify --namespace {state.name}` builds a lost index again"
+            yield finding_of(failure, where=where, mend=mend)
 
 
 def model(installation: Installation) -> Iterator[Finding]:

@@ -40,8 +40,12 @@ class Corpus:
     def documents_address(self) -> str | Path:
         """Where the documents are: the file of a single embedded store, or an address as SQLAlchemy takes it."""
         if self.is_on_one_machine:
-            return self.folder_of(self.written_stores[0]) / "corpus.db"
+            return self.file_of(self.written_stores[0])
         return self.settings.documents_database_url
+
+    def file_of(self, name: str) -> Path:
+        """The file in which an embedded store has the documents while it is the only store."""
+        return self.folder_of(name) / "corpus.db"
 
     def folder_of(self, name: str) -> Path:
         """The folder of an embedded store."""

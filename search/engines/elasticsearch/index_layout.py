@@ -165,7 +165,7 @@ def layout_from(index: str, mappings: Mapping[str, Any]) -> Layout:
     meta = mappings.get("_meta", {})
     if meta.get("format") != FORMAT:
         raise BadIndex(
-            f"the index {index} is not of this version's layout (format {meta.get('format')}, here {FORMAT}): build it "
+            f"the index {index} is not of this version's layout (format {meta.get('format')}, here {FORMAT}); build it "
             "again with `chorale index --rebuild`"
         )
     manifest = Manifest.from_stored(meta["manifest"])

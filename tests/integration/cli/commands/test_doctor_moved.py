@@ -70,7 +70,9 @@ def test_a_moved_namespace_is_read_from_its_new_store_alone(declare: Declare) ->
     assert logged(installation) == []
     other = cast("PostgresqlStore", installation.resources.store("other"))
     other.drop(other.documents.index(NS, 30))
-    assert "PostgreSQL has no index" in the_finding(installation, "documents").what
+    finding = the_finding(installation, "documents")
+    assert finding.what.startswith(f"namespace '{NS}': PostgreSQL has no index")
+    assert finding.mend == f"`chorale verify --namespace {NS}` builds a lost index again"
 
 
 def test_a_store_without_an_index_that_a_branch_searches_is_found_with_the_command_that_builds_it(
