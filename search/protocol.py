@@ -194,6 +194,15 @@ class RunsCypher(Protocol):
         ...
 
 
+@runtime_checkable
+class ChecksServer(Protocol):
+    """Engines that know what their server lacks before documents are written."""
+
+    def check_server(self) -> None:
+        """Raises NotConfigured; changes nothing."""
+        ...
+
+
 class Engine(Protocol):
     """A derived index: it takes documents from the documents' database, and answers nothing but searches."""
 

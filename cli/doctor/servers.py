@@ -18,7 +18,7 @@ from models.declarations.http_placeholders import placeholders
 from models.documents import Manifest
 from models.errors import BadIndex, StageFailure, UnknownNamespace
 from monitoring.checks import Finding
-from search.protocol import Index, RunsCypher, Search, TakesVectors
+from search.protocol import ChecksServer, Index, RunsCypher, Search, TakesVectors
 
 if TYPE_CHECKING:
     from search.protocol import Engine, Searches
@@ -59,6 +59,8 @@ def stores(installation: Installation) -> Iterator[Finding]:
             store = resources.store(name)
             if name in writes:
                 cast("Engine", store).has(Index("default", 0, "default.v0", Manifest("", "none", "", "", 0)))
+                if isinstance(store, ChecksServer):
+                    store.check_server()
             else:
                 namespace = (declared.options.get("namespaces") or indexed)[0]
                 _search(installation, name, store, namespace)

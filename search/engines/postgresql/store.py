@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from models.declarations.engines import PostgresqlEndpoint
 from models.documents import Document
+from models.errors import NotConfigured
 from search.analysis import IndexedTexts, indexed_texts
 from search.deadline import Deadline
 from search.engines.postgresql import searching, tables
@@ -84,6 +85,20 @@ class PostgresqlStore(ServerStore[Tables]):
         """Raises NotConfigured if the database has no usable pgvector."""
         dimension = index.manifest.dimension if self._endpoint.vectors else 0
         self._connection.write(lambda session: tables.create(session, index, dimension))
+
+    def check_server(self) -> None:
+        def work(session: Session) -> None:
+            oldest, version = tables.OLDEST_SERVER, session.info.server_version // 10_000
+            if version < oldest:
+                raise NotConfigured(
+                    f"{self._connection.server} is of version {version}; move the database to PostgreSQL {oldest} or newer"
+                )
+            if self._endpoint.vectors:
+                session.execute("SAVEPOINT tried")
+                tables.need_pgvector(session)
+                session.execute("ROLLBACK TO tried")
+
+        self._connection.write(work, self._endpoint.timeout_s)
 
     def drop(self, index: Index) -> None:
         with suppress(MissingIndex):

@@ -20,6 +20,7 @@ from search.server_store import IndexCall, MissingIndex
 
 FORMAT = 2
 """Version of this layout; an index of another one is not there."""
+OLDEST_SERVER = 16
 MOST_DIMENSIONS = 2_000
 """pgvector's graph takes no longer vectors; these are always compared one by one."""
 
@@ -115,7 +116,7 @@ def create(session: Session, index: Index, dimension: int) -> None:
         )
     drop(session, index)  # what is left of a lost index would refuse its name
     if dimension:
-        _need_pgvector(session)
+        need_pgvector(session)
     insert = "INSERT INTO chorale_engine (name, format, dimension) VALUES (%s, %s, %s) RETURNING id"
     [(number,)] = session.execute(insert, (index.name, FORMAT, dimension))
     embedding = sql.SQL(f", embedding vector({dimension})" if dimension else "")
@@ -128,16 +129,20 @@ def drop(session: Session, index: Index) -> None:
         Tables(index.manifest, False, session, 0, number).execute(_DROP)
 
 
-def _need_pgvector(session: Session) -> None:
+def need_pgvector(session: Session) -> None:
+    """Creates the extension where it is not yet.  Raises NotConfigured if it cannot, or if the extension is too old."""
+    installed = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
     try:
-        session.execute("CREATE EXTENSION IF NOT EXISTS vector")
-        [(version,)] = session.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        # A replica refuses the statement, also where it would do nothing.
+        if not session.execute(installed).fetchall():
+            session.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        [(version,)] = session.execute(installed)
         if tuple(map(int, version.split(".")[:2])) >= (0, 8):
             return
         why = f"the database has {version}"
     except (errors.InsufficientPrivilege, errors.FeatureNotSupported, errors.UndefinedFile) as error:
         why = str(error).partition("\n")[0]
     raise NotConfigured(
-        f"vectors need pgvector 0.8 or newer ({why}): install it on the server, and let an administrator run `CREATE EXTENSION "
+        f"vectors need pgvector 0.8 or newer ({why}); install it on the server, and let a superuser run `CREATE EXTENSION "
         "vector` or `ALTER EXTENSION vector UPDATE` in the database, or declare the store with `vectors = false`"
     )

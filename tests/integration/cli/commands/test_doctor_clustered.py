@@ -122,6 +122,7 @@ def changed(servers: dict[str, Any], tmp_path: Path, own_redis_server: RedisServ
         for name in installation.pipeline.stores:
             with suppress(NotConfigured):
                 cast("Engine", installation.resources.store(name)).close()
+        installation.resources.documents.close()
 
 
 def test_servers_that_answer_give_nothing(changed: Declare, servers: dict[str, Any]) -> None:

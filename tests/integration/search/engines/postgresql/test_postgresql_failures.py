@@ -139,7 +139,7 @@ def test_a_database_without_a_usable_pgvector_is_refused_with_what_to_do_or_serv
         server.execute("GRANT ALL ON SCHEMA public TO weak", name)
 
         def refused_with(why: str, user: str = "postgres") -> None:
-            said = rf"0\.8 or newer \({why}\): .*`CREATE EXTENSION vector`"
+            said = rf"0\.8 or newer \({why}\); .*`CREATE EXTENSION vector`"
             with opened(server.url(name, user=user)) as store, pytest.raises(NotConfigured, match=said):
                 store.create(index_of())
 
