@@ -59,6 +59,8 @@ def wrong_branch(
             f"the store {store.name!r} is of kind {store.kind!r}: only branches of kind 'http' "
             "search stores of kind 'http', and they search no others",
         )
+    elif store and kind and (refusal := kinds.refusal(branch.kind, store.kind, store.options)):
+        yield (*path, "kind"), refusal
     if store and store.kind in kinds.stores:
         for message in _wrong_cypher(branch, store, kinds):
             yield (*path, "options", "cypher"), message

@@ -19,7 +19,7 @@ from models.declarations.engines import (
     PostgresqlEndpoint,
     WeaviateEndpoint,
 )
-from models.declarations.extensions import Declared, Need, StoreKind
+from models.declarations.extensions import Declared, Need, StoreKind, StoreSearch
 from models.declarations.http_placeholders import placeholders
 from models.declarations.sources import HttpEndpoint, MongodbTexts, Neo4jEndpoint
 from models.errors import NotConfigured
@@ -220,15 +220,41 @@ def _at_address(name: str, variable: str, form: str, open_at: Callable[[str], _T
         ) from None
 
 
+def _serves(
+    *more: StoreSearch, vectors: bool = True
+) -> Callable[[Mapping[str, Any]], Collection[StoreSearch]]:
+    """`vectors`: the default of that option, where the kind has it."""
+    return lambda options: (
+        "text",
+        "listing",
+        *more,
+        *(("vectors",) if options.get("vectors", vectors) else ()),
+    )
+
+
+def _serves_none(options: Mapping[str, Any]) -> Collection[StoreSearch]:
+    return ()
+
+
 KINDS: Mapping[str, StoreKind] = {
-    "elasticsearch": StoreKind(open_elasticsearch, options=ElasticsearchEndpoint, writes=True),
-    "embedded": StoreKind(open_embedded, options=EmbeddedOptions, writes=True, in_home=True),
-    "graph": StoreKind(
-        open_graph, options=GraphOptions, documents_of="documents", check_cypher=check_derived_cypher
+    "elasticsearch": StoreKind(
+        open_elasticsearch, options=ElasticsearchEndpoint, writes=True, serves=_serves(vectors=False)
     ),
-    "http": StoreKind(open_http_source, options=HttpEndpoint, needs=http_needs),
-    "neo4j": StoreKind(open_neo4j, options=Neo4jEndpoint, check_cypher=check_cypher),
-    "opensearch": StoreKind(open_opensearch, options=OpenSearchEndpoint, writes=True),
-    "postgresql": StoreKind(open_postgresql, options=PostgresqlEndpoint, writes=True),
-    "weaviate": StoreKind(open_weaviate, options=WeaviateEndpoint, writes=True),
+    "embedded": StoreKind(
+        open_embedded, options=EmbeddedOptions, writes=True, in_home=True, serves=_serves()
+    ),
+    "graph": StoreKind(
+        open_graph,
+        options=GraphOptions,
+        documents_of="documents",
+        check_cypher=check_derived_cypher,
+        serves=_serves_none,
+    ),
+    "http": StoreKind(open_http_source, options=HttpEndpoint, needs=http_needs, serves=_serves_none),
+    "neo4j": StoreKind(open_neo4j, options=Neo4jEndpoint, check_cypher=check_cypher, serves=_serves_none),
+    "opensearch": StoreKind(
+        open_opensearch, options=OpenSearchEndpoint, writes=True, serves=_serves(vectors=False)
+    ),
+    "postgresql": StoreKind(open_postgresql, options=PostgresqlEndpoint, writes=True, serves=_serves()),
+    "weaviate": StoreKind(open_weaviate, options=WeaviateEndpoint, writes=True, serves=_serves("hybrid")),
 }

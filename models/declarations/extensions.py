@@ -14,7 +14,7 @@ names them by the name of the entry point:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
@@ -55,6 +55,10 @@ Need: TypeAlias = Literal["questions", "passages", "text", "vectors", "graph"]
 """The embedder for questions, the embedder for passages, the words of an embedded index, its vectors, a graph of documents."""
 
 
+StoreSearch: TypeAlias = Literal["text", "vectors", "hybrid", "listing"]
+"""BM25, a search by vectors, both fused by the store, a list of documents by their metadata."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreKind:
     """A kind of document index."""
@@ -73,6 +77,8 @@ class StoreKind:
     """The declared options and a Cypher statement -> why the store refuses it.  None: the store runs no Cypher."""
     needs: Callable[[Mapping[str, Any]], frozenset[Need]] = lambda options: frozenset()
     """The declared options -> what a branch needs of its process to search the store, beside what its own kind needs."""
+    serves: Callable[[Mapping[str, Any]], Collection[StoreSearch]] = lambda options: get_args(StoreSearch)
+    """The declared options -> the searches that the store serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,8 @@ class BranchKind:
     searches_http: bool | None = None
     """True: it searches stores of kind `http`.  False: it searches stores of other kinds.  None: it searches stores of any kind."""
 
+    store_search: StoreSearch | None = None
+    """The search that its store must serve; None: another one."""
     floor: float | None = None
     """The lowest score that any document can have, such as 0 for BM25; None if there is none."""
 
@@ -136,6 +144,23 @@ class Kinds:
         """What a branch of this kind needs of its process to search a store of this kind with these options."""
         store_needs = self.stores[store].needs(options) if store in self.stores else frozenset()
         return self.branches[branch].needs | store_needs
+
+    def refusal(self, branch: str, store: str, options: Mapping[str, Any]) -> str | None:
+        """Why a branch of this kind cannot search a store of this kind with these options; None if it can, or there is no such store."""
+        store_search = self.branches[branch].store_search
+        if (
+            store_search is None
+            or store not in self.stores
+            or store_search in (serves := self.stores[store].serves)(options)
+        ):
+            return None
+        subject = f"a branch of kind {branch!r}"
+        if store_search in serves({**options, "vectors": True}):
+            return f"{subject} needs a store with `vectors = true`: set the option, or take the branch out"
+        able = sorted(
+            name for name, kind in self.stores.items() if store_search in kind.serves({"vectors": True})
+        )
+        return f"{subject} cannot search a store of kind {store!r}; there are: {', '.join(able)}"
 
     def method(self, name: str) -> Method:
         """Raises WrongDeclaration, which lists the table."""

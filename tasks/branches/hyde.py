@@ -266,6 +266,7 @@ HYDE = BranchKind(
     search_hyde,
     options=HydeOptions,
     needs=frozenset({"questions", "passages", "text", "vectors"}),
+    store_search="vectors",
     options_in_plan=False,
     searches_http=False,
     can_batch=True,

@@ -129,6 +129,7 @@ BM25 = BranchKind(
     options=ExpansionOptions,
     needs=frozenset({"text"}),
     variants=LEXICAL,
+    store_search="text",
     options_in_plan=False,
     searches_http=False,
     floor=0.0,
@@ -146,6 +147,7 @@ VECTOR = BranchKind(
     options=ExpansionOptions,
     needs=frozenset({"questions", "vectors"}),
     variants=DENSE,
+    store_search="vectors",
     options_in_plan=False,
     searches_http=False,
     always_finds=lambda options: True,
@@ -183,6 +185,7 @@ HYBRID = BranchKind(
     search_hybrid,
     options=HybridOptions,
     needs=frozenset({"questions"}),
+    store_search="hybrid",
     searches_http=False,
     always_finds=lambda options: HybridOptions(**options).alpha > 0,
     can_batch=True,
@@ -240,7 +243,11 @@ def search_document(task: BranchTask) -> list[Ranking]:
 
 
 DOCUMENT = BranchKind(
-    search_document, options=ListingOptions, searches_http=False, always_finds=lambda options: True
+    search_document,
+    options=ListingOptions,
+    store_search="listing",
+    searches_http=False,
+    always_finds=lambda options: True,
 )
 
 KINDS: Mapping[str, BranchKind] = {

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from models.errors import NotConfigured
 from search.documents.moving import move
-from search.protocol import Fuses
 from tasks.indexing.namespace_writer import publish_generation
 from tasks.wiring.resources import Resources
 
@@ -39,14 +38,6 @@ def _check_branches(resources: Resources, stores: Sequence[str]) -> None:
         if branch.store not in resources.written_stores:
             continue
         name = branch.store if branch.store in stores else stores[0]
-        declared, needs = pipeline.stores[name], pipeline.needs_of(branch)
-        options = pipeline.kinds.stores[declared.kind].options
-        read = options(**declared.options) if isinstance(options, type) else None
-        if branch.kind == "hybrid" and not isinstance(resources.store(name), Fuses):
-            raise NotConfigured(
-                f"the branch {branch.name!r} of kind 'hybrid' cannot search the store {name!r}"
-            )
-        if "vectors" in needs and not getattr(read, "vectors", True):
-            raise NotConfigured(
-                f"the branch {branch.name!r} searches vectors, which the store {name!r} is declared without"
-            )
+        declared = pipeline.stores[name]
+        if refusal := pipeline.kinds.refusal(branch.kind, declared.kind, declared.options):
+            raise NotConfigured(f"the branch {branch.name!r} cannot search the store {name!r}: {refusal}")

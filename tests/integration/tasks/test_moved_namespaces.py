@@ -109,11 +109,12 @@ def test_a_store_that_a_branch_cannot_search_is_refused(tmp_path: Path) -> None:
         return str(raised.value)
 
     words = '[stores.other]\nkind = "elasticsearch"\noptions = { url = "http://127.0.0.1:9" }\n'
-    assert "'vector' searches vectors, which the store 'other' is declared without" in refused(
-        LOCAL + words + BRANCHES
-    )
-    hybrid = LOCAL + OTHER + branch("hybrid", "dense")
-    assert "'hybrid' of kind 'hybrid' cannot search the store 'other'" in refused(hybrid)
+    cannot = "the branch '{}' cannot search the store 'other': a branch of kind '{}' "
+    without = cannot.format("vector", "vector") + "needs a store with `vectors = true`"
+    assert refused(LOCAL + words + BRANCHES).startswith(without)
+    weaviate = LOCAL.replace("embedded", "weaviate")
+    hybrid = refused(weaviate + OTHER + branch("both", "dense", kind="hybrid"))
+    assert hybrid.startswith(cannot.format("both", "hybrid") + "cannot search a store of kind 'embedded'")
 
 
 def test_each_branch_needs_only_one_of_several_stores(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from cli.installation import Installation
 from cli.namespace_states import unread_files
 from config.settings import Settings
 from tests.integration.cli.commands.findings import findings, the_finding
-from tests.integration.cli.commands.printed import shown
+from tests.integration.cli.commands.printed import output
 from tests.support.command_line import in_process
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.stores.one_engine import embedded_store
@@ -58,13 +58,13 @@ def test_the_doctor_and_the_list_of_namespaces_name_the_file_and_the_variable(
     url = f"sqlite:///{file}"
     assert finding.mend == f"set CHORALE_DOCUMENTS_URL={url} for every process, or move the file away"
     environment = {"CHORALE_HOME": str(tmp_path), "CHORALE_PIPELINE_FILE": str(tmp_path / "pipeline.toml")}
-    listed = shown(in_process("namespaces", "list", **environment))
+    listed = output(in_process("namespaces", "list", **environment))
     assert "there are no namespaces yet" in listed
     assert f"the documents of {NS} are in " in listed
     assert "set CHORALE_DOCUMENTS_URL=sqlite:///" in listed
 
     assert findings(declare(LOCAL, OTHER, documents_url=url), "documents") == []
-    assert NS in shown(in_process("namespaces", "list", **environment, CHORALE_DOCUMENTS_URL=url))
+    assert NS in output(in_process("namespaces", "list", **environment, CHORALE_DOCUMENTS_URL=url))
 
 
 def test_nothing_is_said_of_a_single_store_and_of_documents_that_are_in_both(
