@@ -6,8 +6,8 @@ import html
 import json
 import math
 import re
-import sys
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -26,8 +26,7 @@ from search.filters import (
     compile_filters,
     elements,
     filter_fields,
-    is_number,
-    unknown_field_warnings,
+    unknown_field_warning,
 )
 from search.protocol import Search
 
@@ -44,8 +43,10 @@ class Document(NamedTuple):
     hit: Hit
     text: PassageText
     fields: Fields
-    is_whole: bool
-    """Whether every value of its metadata can be used."""
+    unusable: frozenset[str]
+    """The fields of its metadata whose value cannot be used."""
+    has_score: bool
+    """Whether it has the score that is declared, if any is."""
 
 
 class Answer(NamedTuple):
@@ -109,18 +110,28 @@ class AnswerReader:
         for one in read:
             documents.setdefault(one.hit.document_id, one)
         matching, filter_warnings = self._matching(documents.values(), search, unsent)
-        unusable = sum(not one.is_whole for one in documents.values())
         # A caller learns neither what the key forces nor how many documents that hides.
-        own_unsent = sorted(set(unsent) - set(search.forced_fields)) if endpoint.takes_filters else []
+        forced = frozenset(search.forced_fields)
+        own_unsent = set(unsent) - forced if endpoint.takes_filters else set()
+        unusable = [fields for one in documents.values() if (fields := one.unusable - forced)]
+        names = set[str]().union(*unusable)
+        lost = ", and a condition on it leaves them out" if names & set(unsent) else ""
         is_short = len(matching) < min(len(documents), search.depth) and len(hits) >= requested_hits
         source, depth = (f"{word}: {self._name}" for word in (Warned.SOURCE, Warned.DEPTH))
         said = (
             (nameless, f"{source}: {nameless} of {len(used)} hits have no id"),
-            (unusable, f"{source}: {unusable} of {len(used)} hits have metadata that cannot be used"),
+            (
+                unusable,
+                f"{source}: {len(unusable)} of {len(used)} hits have a value of {_quoted(names)} that cannot be used{lost}",
+            ),
+            (
+                unscored := sum(not one.has_score for one in matching),
+                f"{source}: {unscored} of {len(matching)} hits have no number at {endpoint.score!r}, and get the score 0",
+            ),
             (len(hits) > len(used), f"{source}: the first {len(used)} of {len(hits)} hits count"),
             (
                 own_unsent,
-                f"{source}: filter {', '.join(map(repr, own_unsent))}: {endpoint.filter_dialect} cannot express the whole condition, "
+                f"{source}: filter {_quoted(own_unsent)}: {endpoint.filter_dialect} cannot express the whole condition, "
                 f"which is compared here, among the first {endpoint.max_hits} hits",
             ),
             (
@@ -168,38 +179,55 @@ class AnswerReader:
         values = {name: value for name, path in self._fields.items() if (value := at(row, path)) is not None}
         metadata = {name: value for name, value in values.items() if _is_usable(name, value)}
         fields = filter_fields(document_id, self._name, metadata)
-        value = at(row, endpoint.score)
-        score = float(value) if is_number(value) and abs(value) <= sys.float_info.max else 0.0
+        score = 0.0 if endpoint.score is None else _score(at(row, endpoint.score))
         title = self._plain(at(row, endpoint.title), _TITLE_CHARS)
         text = self._plain(at(row, endpoint.text), endpoint.text_chars)
-        hit = Hit(passage_id, document_id, score, fields.get("source_type"), fields.get("published_at"))
+        kind, date = fields.get("source_type"), fields.get("published_at")
+        hit = Hit(passage_id, document_id, score or 0.0, kind, date)
         passage_text = PassageText(passage_id, document_id, title, text=text, metadata=metadata)
-        return Document(id_, hit, passage_text, fields, len(metadata) == len(values))
+        return Document(
+            id_, hit, passage_text, fields, frozenset(values.keys() - metadata), score is not None
+        )
 
     def _matching(
         self, documents: Collection[Document], search: Search, unsent: Collection[str]
     ) -> tuple[list[Document], tuple[str, ...]]:
         """The documents that the search does not exclude, and that meet the filters that are compared here; and warnings."""
-        compiled = compile_filters(self._own_filters(search, unsent))
-        seen = [one.fields for one in documents]
-        known = (not seen or any(elements(each, field) for each in seen) for field in compiled.fields)
-        unknown = unknown_field_warnings(compiled.fields, known)
-        wanted = [one for one in documents if one.hit.document_id not in search.exclude_ids]
-        matching = [one for one in wanted if not unknown and compiled.matches(one.fields)]
-        return matching, compiled.warnings + unknown
+        tests = {
+            unusable: compile_filters(self._own_filters(search, unsent, unusable))
+            for unusable in {frozenset[str](), *(one.unusable for one in documents)}
+        }
+        compiled = tests[frozenset()]
+        lacking = tuple(
+            f"{Warned.SOURCE}: {self._name}: filter {field!r}: no hit has this field, so nothing matches: declare it in metadata"
+            if self._endpoint.takes_filters and not self._have(field)
+            else unknown_field_warning(field)
+            for field in compiled.fields
+            if documents
+            and not any(field in one.unusable or elements(one.fields, field) for one in documents)
+        )
+        wanted = [one for one in documents if one.hit.document_id not in search.exclude_ids and not lacking]
+        matching = [one for one in wanted if tests[one.unusable].matches(one.fields)]
+        return matching, compiled.warnings + lacking
 
-    def _own_filters(self, search: Search, unsent: Collection[str]) -> dict[str, Any]:
-        """The filters that hits are compared with here: of those that were sent, only where the hits have the field, or a key
-        forces it.  A hit without a field that a key forces is left out, since nobody knows what the endpoint has there."""
-        known = {*OWN_FIELDS, *self._fields}
+    def _own_filters(
+        self, search: Search, unsent: Collection[str], unusable: frozenset[str]
+    ) -> dict[str, Any]:
+        """The filters that a hit is compared with here: of those that were sent, only where the hit has the field and its value can
+        be used, or a key forces it.  A hit without a field that a key forces is left out, since nobody knows what the endpoint has
+        there."""
         return {
             field: {"all": [condition, {"exists": True}]} if field in search.forced_fields else condition
             for field, condition in (search.filters or {}).items()
             if not self._endpoint.takes_filters
             or field in unsent
             or field in search.forced_fields
-            or {field, field.partition(".")[0]} & known
+            or self._have(field, unusable)
         }
+
+    def _have(self, field: str, unusable: frozenset[str] = frozenset()) -> bool:
+        """Whether hits have this field."""
+        return bool({field, field.partition(".")[0]} & {*OWN_FIELDS, *(self._fields.keys() - unusable)})
 
     def _plain(self, value: Any, most_chars: int) -> str:
         if isinstance(value, list):
@@ -217,6 +245,18 @@ def _parsed(raw: bytes) -> Any:
         # The standard library reads them, and a byte order mark.
         text = json.dumps(json.loads(raw), ensure_ascii=False).encode("utf-16", "surrogatepass")
         return from_json(text.decode("utf-16", "replace"), allow_inf_nan=False)
+
+
+def _quoted(fields: Collection[str]) -> str:
+    return ", ".join(map(repr, sorted(fields)))
+
+
+def _score(value: Any) -> float | None:
+    """The finite number that a value is, or that a text has."""
+    with suppress(TypeError, ValueError, OverflowError):
+        if not isinstance(value, bool) and math.isfinite(score := float(value)):
+            return score
+    return None
 
 
 def _is_usable(name: str, value: Any) -> bool:

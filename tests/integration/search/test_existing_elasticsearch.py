@@ -35,6 +35,9 @@ MAPPING: dict[str, Any] = {
         "stand": {"type": "date"},
         "stand_als_text": {"type": "keyword"},
         "stand_in_s": {"type": "date", "format": "epoch_second"},
+        "stand_in_ms": {"type": "date"},
+        "kapitel": {"type": "nested", "properties": {"nr": {"type": "integer"}}},
+        "anhang": {"type": "nested", "include_in_root": True, "properties": {"nr": {"type": "integer"}}},
         "frei": {"type": "boolean"},
         "vektor": {"type": "dense_vector", "dims": 4, "index": True, "similarity": "cosine"},
     },
@@ -60,7 +63,9 @@ for _name, _moment in {
     "kaution": "2024-05-01T20:00+00:00",
     "brot": "2023-01-01",
 }.items():
-    PAPERS[_name] |= {"stand_in_s": calendar.timegm(datetime.fromisoformat(_moment).timetuple())}
+    _seconds = calendar.timegm(datetime.fromisoformat(_moment).timetuple())
+    PAPERS[_name] |= {"stand_in_s": _seconds, "stand_in_ms": _seconds * 1_000}
+    PAPERS[_name] |= {"kapitel": [{"nr": 1}], "anhang": [{"nr": 1}]}
 
 
 @pytest.fixture(scope="module")
@@ -212,6 +217,35 @@ def test_the_server_lets_through_what_our_filter_lets_through(
     }
     assert ({hit["_id"] for hit in hits}, unsent) == (expected, frozenset())
     assert 0 < len(expected) < len(PAPERS)
+
+
+def test_dates_in_milliseconds_are_filtered_by_the_server_and_shown_where_it_writes_them_in_iso_8601(
+    index: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    name, options = next(options_on_the_page(index, tmp_path_factory))
+    options |= {"filter_fields": {"published_at": "stand_in_ms"}, "published_at": "_source.stand_in_ms"}
+    form = {"docvalue_fields": [{"field": "stand_in_ms", "format": "strict_date_time"}]}
+    written = {**options, "published_at": "fields.stand_in_ms.0", "body": {**options["body"], **form}}
+    by_date = {"published_at": {"gte": "2024-05-01T10:00:00Z"}}
+    with closing(open_http_source(name, options)) as store:
+        ranking = ranking_of(store, filters=by_date)
+    assert (ids(ranking), ranking.hits[0].published_at) == (["papers/kaution"], None)
+    unreadable = "source: papers: 1 of 1 hits have a value of 'published_at' that cannot be used"
+    assert ranking.warnings == (unreadable,)
+    with closing(open_http_source(name, written)) as store:
+        ranking = ranking_of(store, filters=by_date)
+    assert (ids(ranking), ranking.warnings) == (["papers/kaution"], ())
+    assert ranking.hits[0].published_at == "2024-05-01T20:00:00.000Z"
+
+
+def test_a_field_inside_nested_is_filtered_only_where_the_mapping_repeats_it_in_the_root(
+    stores: dict[str, HttpSource],
+) -> None:
+    assert ids(ranking_of(stores["papers"], filters={"kapitel.nr": 1})) == []
+    assert set(ids(ranking_of(stores["papers"], filters={"anhang.nr": 1}))) == {
+        "papers/miete",
+        "papers/kaution",
+    }
 
 
 def test_an_index_that_is_not_there_is_named(index: str, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -26,6 +26,36 @@ def test_filters_compare_the_fields_of_each_hit(server: SearchServer, opens: Ope
     assert unknown.warnings == ("filter 'year': no document has this field, so nothing matches",)
 
 
+def test_an_endpoint_that_has_filtered_decides_where_a_value_of_its_hit_cannot_be_read(
+    server: SearchServer, opens: Opens
+) -> None:
+    """To the endpoint the second date is in milliseconds since 1970, and the third a year."""
+    changes = ("2024-05-01", 1_700_000_000_000, "2024")
+    server.answer = says({"items": [{"id": at, "rank": 1, "changed": at} for at in changes]})
+    unreadable = "source: wiki: 2 of 3 hits have a value of 'published_at' that cannot be used"
+    filters, lost = (
+        {"published_at": {"gte": "2023-06-01"}},
+        f"{unreadable}, and a condition on it leaves them out",
+    )
+    every, first = [f"wiki/{at}" for at in changes], ["wiki/2024-05-01"]
+    by_dialect = {"elasticsearch": (every, unreadable), "pinecone": (first, lost)}
+    for dialect, (expected, said) in by_dialect.items():
+        ranking = ranking_of(opens(**{**PINECONE, "filter_dialect": dialect}), filters=filters)
+        assert (ids(ranking), ranking.warnings[0]) == (expected, said)
+    filtered_here = ranking_of(opens(), filters=filters)
+    assert (ids(filtered_here), filtered_here.warnings) == (first, (lost,))
+    # What a key forces is compared here alone, and nothing is said of it.
+    forced = ranking_of(
+        opens(**{**PINECONE, "filter_dialect": "elasticsearch"}),
+        forced_fields=("published_at",),
+        filters=filters,
+    )
+    assert (ids(forced), forced.warnings) == (first, ())
+    server.answer = says({"items": [{"id": 1, "rank": 1, "changed": 5}]})
+    only = ranking_of(opens(**{**PINECONE, "filter_dialect": "elasticsearch"}), filters=filters)
+    assert ids(only) == ["wiki/1"], "no hit has a date that can be read"
+
+
 PINECONE: dict[str, Any] = {
     "method": "POST",
     "params": {},
@@ -93,7 +123,7 @@ def test_a_forced_filter_is_compared_here_whatever_the_endpoint_makes_of_it(
 
 def test_no_warning_says_what_a_key_forces_or_how_much_that_hides(server: SearchServer, opens: Opens) -> None:
     """A request asks the endpoint for two hits, of which one is another tenant's."""
-    server.answer = says({"items": [{"id": name, "owner": name} for name in ("acme", "other")]})
+    server.answer = says({"items": [{"id": name, "owner": name, "rank": 1} for name in ("acme", "other")]})
     source = opens(**PINECONE, metadata={"owner": "owner"}, max_hits=2)
     forced = {"owner": {"all": [{"contains": "acm"}]}}
     ranking = ranking_of(source, depth=2, forced_fields=("owner",), filters=forced)
@@ -103,5 +133,5 @@ def test_no_warning_says_what_a_key_forces_or_how_much_that_hides(server: Search
     assert ranking.warnings == (
         "source: wiki: filter 'id': pinecone cannot express the whole condition, which is compared here, among the first "
         "2 hits",
-        "filter 'id': no document has this field, so nothing matches",
+        "source: wiki: filter 'id': no hit has this field, so nothing matches: declare it in metadata",
     )

@@ -148,7 +148,13 @@ def test_hits_are_in_the_endpoints_order_with_the_declared_fields(opens: Opens) 
 
 
 def test_a_document_found_twice_counts_once_and_the_depth_is_kept(server: SearchServer, opens: Opens) -> None:
-    server.answer = says([{"id": 1, "name": "first"}, {"id": 1, "name": "second"}, {"id": 2}, {"id": 3}])
+    hits: list[dict[str, Any]] = [
+        {"id": 1, "name": "first"},
+        {"id": 1, "name": "second"},
+        {"id": 2},
+        {"id": 3},
+    ]
+    server.answer = says([{**hit, "rank": 1} for hit in hits])
     ranking = ranking_of(opens(hits=None), depth=2)
     assert ids(ranking) == ["wiki/1", "wiki/2"]
     assert ranking.texts["wiki/1#wiki"].title == "first"
@@ -176,6 +182,17 @@ def test_a_lone_surrogate_is_replaced_and_a_byte_order_mark_ignored(
     assert ranking.texts["wiki/a\ufffd#wiki"].title == "\ufffd \N{GRINNING FACE} \\ud83d \ufffd é"
 
 
+def test_a_score_may_be_a_text_and_hits_without_a_number_are_counted(
+    server: SearchServer, opens: Opens
+) -> None:
+    server.answer = says({"items": [{"id": 1, "rank": "0.76"}, {"id": 2, "rank": "1.5E-2"}]})
+    ranking = ranking_of(opens())
+    assert ([hit.score for hit in ranking.hits], ranking.warnings) == ([0.76, 0.015], ())
+    unscored = "source: wiki: 2 of 2 hits have no number at 'sim', and get the score 0"
+    assert ranking_of(opens(score="sim")).warnings == (unscored,)
+    assert ranking_of(opens(score=None)).warnings == ()
+
+
 def nested(levels: int) -> Any:
     return {"a": nested(levels - 1)} if levels else 1
 
@@ -201,5 +218,6 @@ def test_values_of_wrong_types_do_not_remove_a_hit_but_a_missing_id_does(
     assert ranking.total_matches is None
     assert ranking.warnings == (
         "source: wiki: 7 of 11 hits have no id",
-        "source: wiki: 4 of 11 hits have metadata that cannot be used",
+        "source: wiki: 4 of 11 hits have a value of 'of', 'published_at', 'source_type', 'url' that cannot be used",
+        "source: wiki: 4 of 4 hits have no number at 'rank', and get the score 0",
     )
