@@ -118,6 +118,12 @@ def same_day(field: str, moment: datetime) -> str:
     return _term("t", field, day_code(moment))
 
 
+def same_period(field: str, value: str) -> Iterator[str]:
+    """The terms that all moments and bare dates of a year or month have, one or the other: their codes go on after its digits."""
+    for scale in (MOMENTS, DAYS):
+        yield _term(scale.kind, field, value.replace("-", ""))
+
+
 def part_of(field: str, part: str) -> tuple[str, str]:
     """A term that has a text's window begins with the first one, and has the other one in it if the text contains the part."""
     return _term("c", field.translate(_WILD)).removesuffix(_END), folded(part)

@@ -2,7 +2,8 @@
 
 A list, in the filter or in the document, means any of its elements.  Ranges compare numbers with numbers and ISO
 8601 dates with dates, and a bound that is a numeral such as `"2020"` compares with numerals.  A date without a zone is in UTC.  A bare date is its whole day: `lte: 2024-05-01` includes
-all of that day and `gt: 2024-05-01` starts with the next.  A moment equals the bare date of its day.  `contains`
+all of that day and `gt: 2024-05-01` starts with the next.  A moment equals the bare date of its day.  In a condition
+`2024-05` is that whole month, and the text `"2024"` is a numeral and also that whole year.  `contains`
 looks for a part of a text, ignoring case, or for one element of a list.  `not` takes a value, values or operators, `all` a
 list of conditions.  A field that is missing, null or an empty list fails every condition except `not` and `exists:
 false`.  Such a condition on a field that no document has is taken for a mistake: a warning names the field, unless the condition is
@@ -14,9 +15,10 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeGuard
 
 Fields = Mapping[str, Any]
@@ -27,6 +29,7 @@ _Span = tuple[Any, Any]
 
 _NUMERAL = re.compile(r"-?(0|[1-9]\d{0,299})(\.\d{1,300})?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_PERIOD = re.compile(r"[1-9]\d{3}(-\d\d)?", re.ASCII)
 _DAY = timedelta(days=1) - timedelta(microseconds=1)
 
 
@@ -64,8 +67,8 @@ class Values:
     plain: frozenset[object]
     spans: list[_Span]
     """Of all dates."""
-    dates: frozenset[date]
-    """Each moment, and each day of a moment or a bare date."""
+    dates: frozenset[datetime | str]
+    """Each moment, and the day, month and year of each moment or bare date, such as `2024-05`."""
     numbers: _Span | None
     numerals: _Span | None
     """Of texts that are numerals."""
@@ -82,9 +85,10 @@ class Values:
         return made
 
 
-def _dates(values: Values) -> frozenset[date]:
+def _dates(values: Values) -> frozenset[datetime | str]:
     moments = (first for first, last in values.spans if first == last)
-    return frozenset([*moments, *(first.date() for first, _ in values.spans)])
+    days = [first.date().isoformat() for first, _ in values.spans]
+    return frozenset([*moments, *(day[:length] for day in days for length in (4, 7, 10))])
 
 
 def _folded(values: Values) -> str | None:
@@ -269,8 +273,8 @@ def choices(wanted: object) -> list[Any]:
 
 def _equals(wanted: list[Any]) -> _Test:
     plain = frozenset(map(_plain, wanted)) - {None}
-    spans = [span for one in wanted if (span := date_span(one)) is not None]
-    dates = frozenset(first if first == last else first.date() for first, last in spans)
+    spans = [(one, *span) for one in wanted if (span := period(one)) is not None]
+    dates = frozenset(first if first == last else one for one, first, last in spans)
     if not dates:
         return lambda values: not plain.isdisjoint(values.plain)
     return lambda values: not (plain.isdisjoint(values.plain) and dates.isdisjoint(values.dates))
@@ -304,13 +308,14 @@ def _range(field: str, operator: str, operand: object, warnings: list[str]) -> _
     holds = RANGES[operator]
     bounds: list[tuple[str, _Span]] = []
     for one in choices(operand) or [operand]:
+        known = len(bounds)
         if is_number(one):
             bounds.append(("numbers", (one, one)))
-        elif (number := numeral(one)) is not None:
+        if (number := numeral(one)) is not None:
             bounds.append(("numerals", (number, number)))
-        elif (span := date_span(one)) is not None:
+        if (span := period(one)) is not None:
             bounds.append(("moments", span))
-        else:
+        if len(bounds) == known:
             warnings.append(f"filter {field!r}: {operator} takes a number or an ISO 8601 date, not {one!r}")
     return lambda values: any(
         (actual := getattr(values, form)) is not None and holds(actual, bound) for form, bound in bounds
@@ -333,3 +338,13 @@ def date_span(value: object) -> tuple[datetime, datetime] | None:
     except (ValueError, OverflowError):
         return None
     return (moment, moment + _DAY) if len(value) == 10 else (moment, moment)
+
+
+def period(value: object) -> tuple[datetime, datetime] | None:
+    """First and last moment of what a condition names: an ISO 8601 date, month or year; None for any other value."""
+    if not isinstance(value, str) or not _PERIOD.fullmatch(value):
+        return date_span(value)
+    if (day := date_span(f"{value}-01-01"[:10])) is None:
+        return None
+    month = day[0].month if len(value) == 7 else 12
+    return day[0], day[1].replace(month=month, day=monthrange(day[0].year, month)[1])

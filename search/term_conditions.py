@@ -22,6 +22,7 @@ from search.filters import (
     long_part_warnings,
     numeral,
     operands,
+    period,
     unknown_field_warnings,
 )
 from search.protocol import Search
@@ -141,6 +142,8 @@ def _same(field: str, value: object) -> Iterator[str]:
             first, last = span
             moment = MOMENTS.same(field, facets.moment_code(first))
             yield moment if first == last else facets.same_day(field, first)
+        elif period(value) is not None:
+            yield from facets.same_period(field, value)
     else:
         yield facets.same_other(field, value)
 
@@ -152,12 +155,11 @@ def _bounded(scale: Scale, field: str, operator: str, code: str) -> Iterator[str
 
 
 def _range(field: str, operator: str, operand: object) -> Iterator[str]:
-    if is_number(operand):
-        if operand == operand:
-            yield from _bounded(NUMBERS, field, operator, facets.number_code(operand))
-    elif (number := numeral(operand)) is not None:
+    if is_number(operand) and operand == operand:
+        yield from _bounded(NUMBERS, field, operator, facets.number_code(operand))
+    if (number := numeral(operand)) is not None:
         yield from _bounded(NUMERALS, field, operator, facets.number_code(number))
-    elif (span := date_span(operand)) is not None:
+    if (span := period(operand)) is not None:
         bound = span[1] if operator in ("gt", "lte") else span[0]
         yield from _bounded(MOMENTS, field, operator, facets.moment_code(bound))
         # A bare date spans its whole day: the bound's own day is included only if all of it is.

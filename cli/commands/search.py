@@ -34,7 +34,7 @@ def search(
     """Ask a running installation and show the fused answer.
 
     A condition of `--filter` is `FIELD=VALUE`, `FIELD=A,B` (any of them), `FIELD!=VALUE`, `FIELD>=VALUE` (or `>`
-    `<=` `<`), `FIELD~PART`, `FIELD=*` (has it); dates are ISO 8601. All conditions must hold.
+    `<=` `<`), `FIELD~PART`, `FIELD=*` (has it); dates are ISO 8601, also `2024` and `2024-05`. All conditions must hold.
 
     Exit code: 0 complete, 3 degraded (the answer names what is missing), 4 failed, 5 skipped, 6 cancelled,
     7 refused, 2 wrong usage, 1 anything else.

@@ -55,6 +55,41 @@ CASES: tuple[tuple[dict[str, Any], str], ...] = (
 )
 """Filters, and the documents of FILTERED that they match."""
 
+PERIODS: dict[str, dict[str, Any]] = {
+    "a": {"at": "2024-01-01", "year": 2024, "code": "2024"},
+    "b": {"at": "2024-01-31T23:59:59.999999Z", "year": "2024", "code": "2024-01"},
+    "c": {"at": "2024-02-01T00:30:00+01:00", "year": 2025},
+    "d": {"at": ["2023-12-31", "2024-12-31"], "year": 2024.5},
+    "e": {"at": "2025-01-01T00:00Z", "code": "2024-13"},
+}
+CASES_OF_PERIODS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"at": {"gte": "2024"}}, "abcde"),
+    ({"at": {"gt": "2024"}}, "e"),
+    ({"at": {"lt": "2024"}}, "d"),
+    ({"at": {"lte": "2024"}}, "abcd"),
+    ({"at": {"lte": "2024-01"}}, "abcd"),
+    ({"at": {"gt": "2024-01", "lt": "2025-01"}}, "d"),
+    ({"at": {"gte": "2024-02"}}, "de"),
+    ({"at": "2024"}, "abcd"),
+    ({"at": "2024-01"}, "abc"),
+    ({"at": ["2023-12", "2025"]}, "de"),
+    ({"at": {"not": "2024-01"}}, "de"),
+    ({"at": {"contains": "2024-01"}}, "ab"),
+    # A number is no year, and a text that is a numeral is one too.
+    ({"at": {"gte": 2024}}, ""),
+    ({"at": 2024}, ""),
+    ({"year": {"gte": 2024}}, "acd"),
+    ({"year": {"gt": "2023"}}, "b"),
+    ({"year": {"lte": [2024, "2024"]}}, "ab"),
+    ({"year": "2024"}, "b"),
+    ({"code": "2024"}, "a"),
+    ({"code": "2024-01"}, "b"),
+    ({"code": {"lte": "2024"}}, "a"),
+    # There is no such month.
+    ({"code": "2024-13"}, "e"),
+)
+"""The same for PERIODS: a year or a month is all its days."""
+
 CLAIMING: dict[str, dict[str, Any]] = {
     "a": {"source": "another", "document_id": "b"},
     "b": {"name": "caf\u00e9", "cle\u0301": 1, "parts": [{"kind": "roof"}, {"kind": "door", "no": [2, 3]}]},
@@ -112,6 +147,7 @@ class FiltersContract(Searching):
         ("documents", "cases"),
         [
             pytest.param(FILTERED, CASES, id=""),
+            pytest.param(PERIODS, CASES_OF_PERIODS, id="of years and months"),
             pytest.param(CLAIMING, CASES_OF_CLAIMS, id="of what metadata claim"),
             pytest.param(OF_ANY_SIZE, CASES_OF_ANY_SIZE, id="of any size", marks=pytest.mark.slow),
         ],
@@ -193,7 +229,23 @@ class FiltersContract(Searching):
 NUMBERS: list[Any] = [0, 1, -1.5, 2**53, 2**53 + 1, -(2**53) - 1, 2**64, -(2**64), 1e308, -1e308]
 DATES: list[Any] = ["2024-05-01", "2024-05-01T00:00:00Z", "2024-05-01T23:30:00+02:00", "2024-05-02"]
 DATES += ["2023-12-31T12:00", "2024-05-01T23:59:59.999999", "2024-04-30T23:59:59.999999Z"]
-SCALARS = [True, False, *NUMBERS, "", "a", "A*b?", "x\\y", "ß", "STRASSE", "1", " x", "X y ", *DATES]
+BOUNDS = ["2024", "2024-05", "2023-12"]
+SCALARS = [
+    True,
+    False,
+    *NUMBERS,
+    "",
+    "a",
+    "A*b?",
+    "x\\y",
+    "ß",
+    "STRASSE",
+    "1",
+    " x",
+    "X y ",
+    *DATES,
+    *BOUNDS[1:],
+]
 VALUES = [*SCALARS, 2**64 - 1, 10**400, -(10**400), "2024-13-01", "x\ny", "y" * 300, [], [1, "a", None]]
 VALUES += [["2024-05-01", "2024-05-03T01:00:00Z"], {"b": 1}, {"b": ["a", {"c": "2024-05-02"}]}, None]
 FIELDS = ["a", "b", "a.b", "a.b.c", "weird \x1f*?\\ field"]
@@ -206,7 +258,7 @@ def drawn_condition(drawn: random.Random, depth: int = 0) -> Any:
             return drawn.sample(SCALARS, 3)
         case "range":
             operators = drawn.sample(["gt", "gte", "lt", "lte"], drawn.randint(1, 2))
-            return {operator: drawn.choice([*NUMBERS, *DATES]) for operator in operators}
+            return {operator: drawn.choice([*NUMBERS, *DATES, *BOUNDS]) for operator in operators}
         case "exists":
             return {"exists": drawn.random() < 0.5}
         case "contains":

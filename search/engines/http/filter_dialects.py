@@ -2,21 +2,23 @@
 
 A condition that a language cannot express is left out, so that the other system finds too much and never too little; the source
 compares the condition itself.  The other system compares values by the types of its own fields: a range has numbers alone, and no
-texts that are numerals.
+texts that are numerals.  So a year is a number, except in `published_at`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
 from models.declarations.sources import FilterDialect, QdrantIndex
 from search.filter_meanings import meanings
-from search.filters import OWN_FIELDS, RANGES, choices, date_span, is_number
+from search.filters import OWN_FIELDS, RANGES, choices, is_number, numeral, period
 
 Clause = dict[str, Any]
+Span = tuple[datetime, datetime]
 
 
 class Translated(NamedTuple):
@@ -47,33 +49,36 @@ def _in_language(
     unsent: set[str] = set()
     for field, condition in filters.items():
         # The id and the source of a document are not those that the other system has.
-        clauses = [None] if field in OWN_FIELDS else [*_clauses(language, names.get(field, field), condition)]
+        name, is_date = names.get(field, field), field == "published_at"
+        clauses = [None] if field in OWN_FIELDS else [*_clauses(language, name, condition, is_date)]
         sent += [clause for clause in clauses if clause is not None]
         unsent |= {field} if None in clauses else set()
     return Translated(language.every(sent), frozenset(unsent))
 
 
-def _clauses(language: _Language, field: str, condition: Any) -> Iterator[Clause | None]:
+def _clauses(language: _Language, field: str, condition: Any, is_date: bool) -> Iterator[Clause | None]:
     """All must hold; None stands for one that the language cannot express."""
     for operator, operand in (condition if isinstance(condition, Mapping) else {"": condition}).items():
         values = choices(operand)
+        years = [one for one in values if is_date and numeral(one) is not None and period(one) is not None]
         match operator:
             case "all":
                 for part in values:
-                    yield from _clauses(language, field, part)
+                    yield from _clauses(language, field, part, is_date)
             case "exists":
                 yield language.exists(field, operand is not False)
-            case "" if values:
+            case "" if values and not years:
                 yield language.same(field, values)
             case "not" if not values:
                 pass
             # A negation is sent only for values that the system compares exactly as we do.
-            case "not" if not isinstance(operand, Mapping) and not any(map(date_span, values)):
+            case "not" if not (isinstance(operand, Mapping) or years or any(map(_day_or_month, values))):
                 clause = language.same(field, values)
                 yield clause and language.negated(clause)
             case _:
-                bound = _bound(operand) if operator in RANGES else None
-                bound = bound if is_number(bound) else _date_bound(operator, bound)
+                bound = _bound(years or operand) if operator in RANGES else None
+                span = period(bound) if years else _day_or_month(bound)
+                bound = bound if is_number(bound) else span and _date_bound(operator, span)
                 yield None if bound is None else language.bounded(field, operator, bound)
 
 
@@ -96,23 +101,26 @@ def _own_form(filters: Mapping[str, Any], names: Mapping[str, str], _: object) -
     return Translated(sent, frozenset())
 
 
-def _date_bound(operator: str, bound: Any) -> str | None:
-    """A date such that moments and bare dates of the other system compare with it as ours do; None for another text."""
-    span = date_span(bound)
-    if span is None or (len(bound) == 10 and operator in ("gte", "lt")):
-        return bound if span else None
-    return span[operator in ("gt", "lte")].isoformat()
+def _day_or_month(value: object) -> Span | None:
+    return period(value) if numeral(value) is None else None
 
 
-def _dates(values: Sequence[Any]) -> Iterator[dict[str, str | None]]:
-    """The range of each value that is a date: a bare date has its whole day."""
-    for value in values:
-        if date_span(value) is not None:
-            yield {operator: _date_bound(operator, value) for operator in ("gte", "lte")}
+def _date_bound(operator: str, span: Span) -> str:
+    """A date such that moments and bare dates of the other system compare with it as ours do."""
+    first, last = span
+    if first != last and operator in ("gte", "lt"):
+        return first.date().isoformat()
+    return (last if operator in ("gt", "lte") else first).isoformat()
+
+
+def _dates(values: Sequence[Any]) -> Iterator[dict[str, str]]:
+    """The range of each value that is a date: a bare date has its whole day, and a month all its days."""
+    for span in filter(None, map(_day_or_month, values)):
+        yield {operator: _date_bound(operator, span) for operator in ("gte", "lte")}
 
 
 def _pinecone_same(field: str, values: Sequence[Any]) -> Clause | None:
-    if any(map(date_span, values)):
+    if any(map(_day_or_month, values)):
         return None  # it has no dates, and a text does not equal the moments of its day
     texts = [value for value in values if isinstance(value, str)]
     numbers = [value for value in values if is_number(value)]
@@ -131,11 +139,11 @@ def _elasticsearch_same(field: str, values: Sequence[Any]) -> Clause:
     for value in values:
         distinct += [] if repr(value) in known else [value]
         known.update(map(repr, meanings(value)))
-    plain = [value for value in distinct if date_span(value) is None]
+    plain = [value for value in distinct if _day_or_month(value) is None]
     clauses: list[Clause] = [{"terms": {field: plain}}] if plain else []
     # Unlike `terms`, a lenient `match` finds the text of a keyword and is no error where the mapping expects another form of dates.
     lenient = {"operator": "and", "lenient": True}
-    clauses += [{"match": {field: {"query": value, **lenient}}} for value in distinct if date_span(value)]
+    clauses += [{"match": {field: {"query": value, **lenient}}} for value in distinct if _day_or_month(value)]
     clauses += [{"range": {field: {**dates, **_DATES}}} for dates in _dates(values)]
     return clauses[0] if len(clauses) == 1 else {"bool": {"should": clauses, "minimum_should_match": 1}}
 

@@ -183,6 +183,11 @@ BY_DAY: list[dict[str, Any]] = [
         {"gte": "2024-05-01"},
         {"lt": "2024-05-01"},
         {"lte": "2024-05-01"},
+        "2024-05",
+        {"gt": "2023-01"},
+        {"lte": "2023-12"},
+        {"gte": 2024},
+        {"lte": "2023"},
     )
 ]
 NAMES = {"topic": "thema.keyword", "year": "jahr", "published_at": "stand"}

@@ -112,6 +112,32 @@ CASES: dict[str, tuple[Any, Any, Any, Any]] = {
 }
 
 
+MONTH = {"gte": "2024-02-01", "lte": "2024-02-29T23:59:59.999999+00:00"}
+CASES |= {
+    "a whole month": (
+        "2024-02",
+        None,
+        {
+            "bool": {
+                "should": [
+                    {"match": {"f": {"query": "2024-02", "operator": "and", "lenient": True}}},
+                    {"range": {"f": {**MONTH, **FORM}}},
+                ],
+                "minimum_should_match": 1,
+            }
+        },
+        {"should": [{"key": "f", "match": {"any": ["2024-02"]}}, {"key": "f", "range": MONTH}]},
+    ),
+    "up to a month": (
+        {"lte": "2024-02"},
+        None,
+        {"range": {"f": {"lte": MONTH["lte"], **FORM}}},
+        {"key": "f", "range": {"lte": MONTH["lte"]}},
+    ),
+    "no condition but that it is not in a month": ({"not": "2024-02"}, None, None, None),
+}
+
+
 @pytest.mark.parametrize(("condition", "pinecone", "elasticsearch", "qdrant"), CASES.values(), ids=CASES)
 def test_a_condition_is_sent_in_the_form_of_the_dialect(
     condition: Any, pinecone: Any, elasticsearch: Any, qdrant: Any
@@ -124,6 +150,24 @@ def test_a_condition_is_sent_in_the_form_of_the_dialect(
     assert sent["pinecone"].sent == (pinecone or {})
     assert sent["elasticsearch"].sent == {"bool": {"filter": [elasticsearch] if elasticsearch else []}}
     assert sent["qdrant"].sent == {"must": [qdrant] if qdrant else []}
+
+
+@pytest.mark.parametrize("year", [2024, "2024"])
+def test_a_year_is_a_number_except_in_the_date_of_publication(year: int | str) -> None:
+    last = "2024-12-31T23:59:59.999999+00:00"
+    by_bound = {"gte": "2024-01-01", "lt": "2024-01-01", "gt": last, "lte": last}
+    for operator, date in by_bound.items():
+        filters = {"published_at": {operator: year}, "year": {operator: year}}
+        meant = expanded_filters(Request(questions=("?",), filters=filters))
+        number: dict[str, Any] = {"key": "year", "range": {operator: 2024}}
+        dates: dict[str, Any] = {"key": "stand", "range": {operator: date}}
+        sent = DIALECTS["qdrant"](meant, {"published_at": "stand"}, {})
+        assert sent == Translated({"must": [dates, number]}, frozenset())
+    for condition in (year, {"not": year}):
+        meant = expanded_filters(
+            Request(questions=("?",), filters={"published_at": condition, "year": condition})
+        )
+        assert DIALECTS["elasticsearch"](meant, {}, {}).unsent == {"published_at"}
 
 
 def test_conditions_are_joined_and_the_id_and_source_of_a_document_stay_here() -> None:
