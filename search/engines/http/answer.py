@@ -112,17 +112,17 @@ class AnswerReader:
         matching, filter_warnings = self._matching(documents.values(), search, unsent)
         # A caller learns neither what the key forces nor how many documents that hides.
         forced = frozenset(search.forced_fields)
-        own_unsent = set(unsent) - forced if endpoint.takes_filters else set()
+        own_unsent = sorted(set(unsent) - forced) if endpoint.takes_filters else []
         unusable = [fields for one in documents.values() if (fields := one.unusable - forced)]
-        names = set[str]().union(*unusable)
-        lost = ", and a condition on it leaves them out" if names & set(unsent) else ""
+        names = sorted(set[str]().union(*unusable))
+        lost = "" if set(unsent).isdisjoint(names) else ", and a condition on it leaves them out"
         is_short = len(matching) < min(len(documents), search.depth) and len(hits) >= requested_hits
         source, depth = (f"{word}: {self._name}" for word in (Warned.SOURCE, Warned.DEPTH))
         said = (
             (nameless, f"{source}: {nameless} of {len(used)} hits have no id"),
             (
                 unusable,
-                f"{source}: {len(unusable)} of {len(used)} hits have a value of {_quoted(names)} that cannot be used{lost}",
+                f"{source}: {len(unusable)} of {len(used)} hits have a value of {', '.join(map(repr, names))} that cannot be used{lost}",
             ),
             (
                 unscored := sum(not one.has_score for one in matching),
@@ -131,7 +131,7 @@ class AnswerReader:
             (len(hits) > len(used), f"{source}: the first {len(used)} of {len(hits)} hits count"),
             (
                 own_unsent,
-                f"{source}: filter {_quoted(own_unsent)}: {endpoint.filter_dialect} cannot express the whole condition, "
+                f"{source}: filter {', '.join(map(repr, own_unsent))}: {endpoint.filter_dialect} cannot express the whole condition, "
                 f"which is compared here, among the first {endpoint.max_hits} hits",
             ),
             (
@@ -200,7 +200,7 @@ class AnswerReader:
         compiled = tests[frozenset()]
         lacking = tuple(
             f"{Warned.SOURCE}: {self._name}: filter {field!r}: no hit has this field, so nothing matches: declare it in metadata"
-            if self._endpoint.takes_filters and not self._have(field)
+            if self._endpoint.takes_filters and {field, field.partition(".")[0]}.isdisjoint(self._fields)
             else unknown_field_warning(field)
             for field in compiled.fields
             if documents
@@ -216,18 +216,15 @@ class AnswerReader:
         """The filters that a hit is compared with here: of those that were sent, only where the hit has the field and its value can
         be used, or a key forces it.  A hit without a field that a key forces is left out, since nobody knows what the endpoint has
         there."""
+        known = {*OWN_FIELDS, *(self._fields.keys() - unusable)}
         return {
             field: {"all": [condition, {"exists": True}]} if field in search.forced_fields else condition
             for field, condition in (search.filters or {}).items()
             if not self._endpoint.takes_filters
             or field in unsent
             or field in search.forced_fields
-            or self._have(field, unusable)
+            or {field, field.partition(".")[0]} & known
         }
-
-    def _have(self, field: str, unusable: frozenset[str] = frozenset()) -> bool:
-        """Whether hits have this field."""
-        return bool({field, field.partition(".")[0]} & {*OWN_FIELDS, *(self._fields.keys() - unusable)})
 
     def _plain(self, value: Any, most_chars: int) -> str:
         if isinstance(value, list):
@@ -245,10 +242,6 @@ def _parsed(raw: bytes) -> Any:
         # The standard library reads them, and a byte order mark.
         text = json.dumps(json.loads(raw), ensure_ascii=False).encode("utf-16", "surrogatepass")
         return from_json(text.decode("utf-16", "replace"), allow_inf_nan=False)
-
-
-def _quoted(fields: Collection[str]) -> str:
-    return ", ".join(map(repr, sorted(fields)))
 
 
 def _score(value: Any) -> float | None:
