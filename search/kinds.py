@@ -210,7 +210,8 @@ def _at_address(name: str, variable: str, form: str, open_at: Callable[[str], _T
             f"the store {name!r} needs an address: the variable {variable} is not set; it is {form}"
         )
     try:
-        if not (url.startswith(form.partition(":")[0]) and url.isprintable()):
+        # A second @ is one of a password that is not encoded, and the rest of that password would be shown.
+        if not (url.startswith(form.partition(":")[0]) and url.isprintable() and url.count("@") < 2):
             raise ValueError
         return open_at(url)
     except Exception:  # it may quote the address, which may contain a password

@@ -30,17 +30,12 @@ _CONNECT = {
 }
 _BEGIN = "{}; SET LOCAL statement_timeout = {}; SET LOCAL jit = off"
 """A server with LLVM would compile a search of some 50,000 passages first, for longer than the search takes."""
-_ADDRESS = re.compile(r"postgresql(\+\w+)?://([^:/]*(:[^@]*)?@)?[^@]*")
-"""An @ behind the host is one of a password that is not encoded, and the rest of that password would be shown."""
-_LOGIN = re.compile(
-    r"authentication failed|no password supplied|no pg_hba|role .* does not exist|permission denied"
-)
-_MEANINGS: tuple[tuple[type[Exception], type[StageFailure], str], ...] = (
+_LOGIN = re.compile(r"authentication failed|no password|no pg_hba|role .* does not exist|permission denied")
+_MEANINGS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], type[StageFailure], str], ...] = (
     (errors.UndefinedTable, MissingIndex, "has no such index"),
     (errors.InsufficientPrivilege, Unauthorised, "does not grant us the right"),
     (errors.ReadOnlySqlTransaction, StoreUnavailable, "is read-only, as a replica is: name the primary"),
-    (errors.DataCorrupted, BadIndex, "has a damaged table"),
-    (errors.IndexCorrupted, BadIndex, "has a damaged table"),
+    ((errors.DataCorrupted, errors.IndexCorrupted), BadIndex, "has a damaged table"),
     (errors.DiskFull, StoreUnavailable, "cannot be used"),
     (psycopg.OperationalError, Transient, "cannot be used"),
     (Exception, InvalidAnswer, "refuses a statement"),
@@ -56,8 +51,6 @@ class Connection(ServerConnection):
 
     def __init__(self, url: str, endpoint: PostgresqlEndpoint) -> None:
         """Raises ValueError or SQLAlchemy's ArgumentError, which may quote it, for an address that is not one of PostgreSQL."""
-        if not _ADDRESS.fullmatch(url):
-            raise ValueError("no address of PostgreSQL")
         address = make_url(url)
         without_options = address.set(query={})  # options may have a password too
         self.server = f"PostgreSQL at {without_options.render_as_string(hide_password=True)}"

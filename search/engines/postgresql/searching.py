@@ -20,7 +20,6 @@ K1, B = 1.2, 0.75
 _MOST_CANDIDATES = 1_000
 """Of pgvector's graph."""
 _HIT_COLUMNS = ", ".join([*HIT_FIELDS[:2], "{score}", *HIT_FIELDS[2:]])
-
 RARE_SHARE = 0.3
 """The rarest words of a question, up to this share of its postings, are read first."""
 
@@ -78,11 +77,8 @@ _VECTORS = f"""
     ) AS nearest JOIN {{documents}} USING (did)
 """
 _WHERE = "AND did IN (SELECT did FROM {documents} WHERE {condition})"
-_HAS_LIKE = (
-    "EXISTS (SELECT FROM unnest(parts) AS one WHERE starts_with(one, {}) AND strpos(substr(one, {}), {}) > 0)"
-)
+_HAS_LIKE = "EXISTS (SELECT FROM unnest(parts) p WHERE starts_with(p, {}) AND strpos(substr(p, {}), {}) > 0)"
 _GRAPH_OPTIONS = "SET LOCAL hnsw.ef_search = {candidates}; SET LOCAL hnsw.iterative_scan = strict_order"
-
 
 CONDITIONS = Conditions[sql.Composed](
     longest_part=1_000,

@@ -67,17 +67,13 @@ _EXCHANGE = """
 
 
 class PostgresqlStore(ServerStore[Tables]):
-    """Implements `search.protocol.Engine`, `Searches`, `Lists` and `ScoresText`; thread-safe.  Connects at first use.
-
-    Searches by vectors are exact below `exact_below` passages, and approximate (HNSW) from there on.
-    """
+    """Implements `search.protocol.Engine`, `Searches`, `Lists` and `ScoresText`; thread-safe.  Connects at first use."""
 
     product = "PostgreSQL"
     searching = searching
     _connection: Connection
 
     def __init__(self, url: str, endpoint: PostgresqlEndpoint) -> None:
-        """Raises ValueError or SQLAlchemy's ArgumentError, which may quote it, for an address that is not one of PostgreSQL."""
         self._endpoint = endpoint
         self._connection = Connection(url, endpoint)
 
@@ -88,11 +84,9 @@ class PostgresqlStore(ServerStore[Tables]):
 
     def check_server(self) -> None:
         def work(session: Session) -> None:
-            oldest, version = tables.OLDEST_SERVER, session.info.server_version // 10_000
-            if version < oldest:
-                raise NotConfigured(
-                    f"{self._connection.server} is of version {version}; move the database to PostgreSQL {oldest} or newer"
-                )
+            if (version := session.info.server_version // 10_000) < tables.OLDEST_SERVER:
+                why = f"is of version {version}; move the database to PostgreSQL {tables.OLDEST_SERVER} or newer"
+                raise NotConfigured(f"{self._connection.server} {why}")
             if self._endpoint.vectors:
                 session.execute("SAVEPOINT tried")
                 tables.need_pgvector(session)
@@ -114,11 +108,11 @@ class PostgresqlStore(ServerStore[Tables]):
             is_large = _replace(target, ids, made) >= self._endpoint.exact_below
             return is_large and 0 < target.dimension <= tables.MOST_DIMENSIONS and not target.has_graph
 
+        def build_graph(session: Session) -> None:
+            tables.find(session, index, locked=True).execute(tables.GRAPH)
+
         if self._connection.write(work):
-            self._connection.write(
-                lambda session: tables.find(session, index, locked=True).execute(tables.GRAPH),
-                _GRAPH_TIMEOUT_S,
-            )
+            self._connection.write(build_graph, _GRAPH_TIMEOUT_S)
 
     def entries(self, index: Index) -> Iterator[Entry]:
         after = -1
@@ -144,10 +138,9 @@ def _replace(target: Tables, ids: Sequence[str], made: Sequence[tuple[Document, 
     documents, passages, free = list[tuple[Any, ...]](), list[tuple[Any, ...]](), count(target.last_id + 1)
     for (document, _), (whole, *texts) in zip(made, counted, strict=True):
         did, fields = next(free), served_fields(document)
-        served = [fields.get(name) for name in HIT_FIELDS[2:]]
         facets = [storable(term) for term in fields["facets"]] if texts else []
         split = ([term for term in facets if term.startswith(_PART) is is_part] for is_part in (False, True))
-        row = (did, document.document_id, document.revision, *served, *split)
+        row = (did, document.document_id, document.revision, *map(fields.get, HIT_FIELDS[2:]), *split)
         documents.append((*row, *_columns(whole, numbers)))
         for passage, counts in zip(document.passages, texts, strict=True):
             row = (next(free), did, passage.passage_id, *_columns(counts, numbers))

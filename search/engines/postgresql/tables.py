@@ -98,8 +98,8 @@ def storable(text: str) -> str:
 
 def find(session: Session, index: Index, candidates: int = 0, *, locked: bool = False) -> Tables:
     """Raises MissingIndex.  `locked`: until the transaction ends, no other one writes the index."""
-    statement = f"{_INDEX_ROW} FOR UPDATE" if locked else _INDEX_ROW
-    row = session.execute(statement.encode(), (index.name, FORMAT)).fetchone()
+    statement = (_INDEX_ROW + " FOR UPDATE" * locked).encode()
+    row = session.execute(statement, (index.name, FORMAT)).fetchone()
     if row is None:
         raise MissingIndex(f"PostgreSQL has no index {index.name}")
     return Tables(index.manifest, row[1] > 0, session, candidates, *row)
@@ -109,11 +109,10 @@ def create(session: Session, index: Index, dimension: int) -> None:
     """Raises ManifestMismatch if the index is there with other vectors, and NotConfigured if these need a usable pgvector."""
     session.execute(_CATALOGUE)
     with suppress(MissingIndex):
-        if (existing := find(session, index).dimension) == dimension:
+        if (stored := find(session, index).dimension) == dimension:
             return
-        raise built_differently(
-            index.namespace, [f"its vectors have {existing} numbers, asked for {dimension}"]
-        )
+        why = f"its vectors have {stored} numbers, asked for {dimension}"
+        raise built_differently(index.namespace, [why])
     drop(session, index)  # what is left of a lost index would refuse its name
     if dimension:
         need_pgvector(session)
@@ -143,6 +142,6 @@ def need_pgvector(session: Session) -> None:
     except (errors.InsufficientPrivilege, errors.FeatureNotSupported, errors.UndefinedFile) as error:
         why = str(error).partition("\n")[0]
     raise NotConfigured(
-        f"vectors need pgvector 0.8 or newer ({why}); install it on the server, and let a superuser run `CREATE EXTENSION "
-        "vector` or `ALTER EXTENSION vector UPDATE` in the database, or declare the store with `vectors = false`"
+        f"vectors need pgvector 0.8 or newer ({why}); install it on the server, and let a superuser run `CREATE EXTENSION vector` or "
+        "`ALTER EXTENSION vector UPDATE` in the database, or declare the store with `vectors = false`"
     )
