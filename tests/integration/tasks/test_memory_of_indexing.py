@@ -15,14 +15,14 @@ FIRST, ALL, DOCUMENTS = 5, 35, 10
 
 @pytest.mark.long
 def test_an_index_worker_does_not_grow_by_documents_that_come_and_go() -> None:
-    environment = {"CHORALE_EMBEDDER_BACKEND": "given"}
+    environment = {"CHORALE_EMBEDDER_BACKEND": "synthetic"}
     with (
         RedisServer() as server,
         RunningPipeline(
             server,
             queues=[QUEUE_INDEX],
             environment=environment,
-            preload="import tests.bench.given_vectors\n",
+            preload="import tests.bench.synthetic_corpus\n",
         ) as pipeline,
     ):
         client, after = pipeline.client(), list[int]()

@@ -62,7 +62,10 @@ class OwnServer(ABC):
             time.sleep(0.1)
 
     def pause(self) -> None:
+        """Returns once all threads have stopped: a busy machine stops them late, and one would still answer."""
         self._signal(signal.SIGSTOP)
+        assert self._process is not None
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def go_on(self) -> None:
         self._signal(signal.SIGCONT)
