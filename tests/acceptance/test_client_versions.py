@@ -75,15 +75,17 @@ print(json.dumps({{
 }}))
 chorale.close()
 """
+WAIT_S = 25
+"""Three waits end before the limit of the test, so that a failure names the one that got no answer."""
 PLAIN = f"""
 from application import app, keep
 from celery import chain, group
 search = app.signature("chorale.retrieve", args=[{REQUEST!r}])
 linked = app.send_task("chorale.retrieve", args=[{REQUEST!r}], link=keep.s())
 found = {{
-    "get": app.send_task("chorale.retrieve", args=[{REQUEST!r}]).get(timeout=60)["status"],
-    "group": [answer["status"] for answer in group([search, search.clone()])().get(timeout=60)],
-    "chain": chain(search.clone(), keep.s().set(queue="shop"), length)().get(timeout=60) > 0,
+    "get": app.send_task("chorale.retrieve", args=[{REQUEST!r}]).get(timeout={WAIT_S})["status"],
+    "group": [answer["status"] for answer in group([search, search.clone()])().get(timeout={WAIT_S})],
+    "chain": chain(search.clone(), keep.s().set(queue="shop"), length)().get(timeout={WAIT_S}) > 0,
     "linked": linked.id,
 }}
 """
