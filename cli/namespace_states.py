@@ -137,11 +137,13 @@ def language_lines(installation: Installation, namespace: str | None = None) -> 
 
 
 def unread_files(installation: Installation) -> Iterator[tuple[str, str]]:
-    """What is wrong and how to mend it, for each embedded store whose own file has namespaces that the documents' database lacks: it
-    was the only store before another one was declared.  Raises BadIndex, StoreUnavailable."""
+    """What is wrong and how to mend it, for each embedded store whose own file has namespaces that the documents' database lacks.  Such
+    a store was the only one before another one was declared.  Raises BadIndex, StoreUnavailable."""
+    corpus = installation.corpus
+    if corpus.is_on_one_machine:
+        return  # the file is the documents' database
     from search.documents.reading import Documents
 
-    corpus = installation.corpus
     embedded = [store for store in installation.pipeline.stores.values() if store.kind == "embedded"]
     for file in [corpus.file_of(store.name) for store in embedded]:
         if file.exists():
