@@ -45,7 +45,7 @@ class Services:
     blocking_clients: Mapping[str, Chorale]
     """The client of each cell, by the name of the cell.  Their calls block: await them in a thread."""
     writers: Cells
-    """These clients together, to hand in documents."""
+    """The clients of all cells as one: documents go to the client of the cell that takes those of their namespace."""
     database: Engine
     """The tables of audit trail and jobs.  Its calls block: await them in a thread."""
     keys: KeyStore

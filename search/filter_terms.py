@@ -119,7 +119,7 @@ def same_day(field: str, moment: datetime) -> str:
 
 
 def same_period(field: str, value: str) -> Iterator[str]:
-    """The terms that all moments and bare dates of a year or month have, one or the other: their codes go on after its digits."""
+    """Two terms of a year or month: each of its moments has the first, and each of its bare dates has the second."""
     for scale in (MOMENTS, DAYS):
         yield _term(scale.kind, field, value.replace("-", ""))
 

@@ -52,7 +52,7 @@ def stores(installation: Installation) -> Iterator[Finding]:
     resources = installation.resources
     writes = resources.written_stores
     indexed = ["default"]
-    with suppress(StageFailure):  # another check finds it
+    with suppress(StageFailure):  # another check reports this failure
         indexed = [state.name for state in installation.corpus.namespaces(limit=1)] or indexed
     for name, declared in installation.pipeline.stores.items():
         try:

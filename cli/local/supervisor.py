@@ -150,7 +150,7 @@ class Supervisor:
             time.sleep(0.02)
 
     def reasons(self) -> dict[str, list[str]]:
-        """The names of the children that are not ready, by what their heartbeats say is missing; none of those that say nothing yet."""
+        """The names of the children that are not ready, by what is missing.  A child whose heartbeat says nothing yet is left out."""
         names: dict[str, list[str]] = {}
         for name, watched in self._watched.items():
             if watched.missing and not watched.is_ready:

@@ -30,7 +30,7 @@ Client = TypeVar("Client")
 AVOIDED_FOR_S = 2.0
 """New requests avoid a cell for this time after it could not be reached, or had no workers."""
 WORKERS_KNOWN_FOR_S = 1.0
-"""A client asks the Redis of a cell so often whether the cell has workers."""
+"""A client asks the Redis of a cell once in this time whether the cell has workers."""
 
 
 class Attempt(NamedTuple, Generic[Client]):
@@ -39,10 +39,10 @@ class Attempt(NamedTuple, Generic[Client]):
     name: str
     client: Client
     request: Request
-    """The request as it is in this cell."""
+    """The request with the id and the time limit that it has in this cell."""
     context: AbstractContextManager[None]
     needs_workers: bool
-    """Whether the cell is to be left out if it has no workers: nobody has asked for a while, and another cell follows."""
+    """Whether the client first asks if the cell has workers: its last answer is too old, and another cell can get the request."""
 
 
 class Placement(Generic[Client]):

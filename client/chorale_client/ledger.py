@@ -148,7 +148,7 @@ def has_workers() -> Exchange[bool]:
     try:
         (served,) = yield [("EXISTS", SERVED + QUEUE_FUSION)]
     except ResponseError:
-        return True  # this login may not read it
+        return True  # this login may not read the key
     return bool(served)
 
 

@@ -99,7 +99,7 @@ class BranchKind:
     """True: it searches stores of kind `http`.  False: it searches stores of other kinds.  None: it searches stores of any kind."""
 
     store_search: StoreSearch | None = None
-    """The search that its store must serve; None: another one."""
+    """The search that its store must serve; None: a search that is not in the list."""
     floor: float | None = None
     """The lowest score that any document can have, such as 0 for BM25; None if there is none."""
 

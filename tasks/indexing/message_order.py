@@ -138,7 +138,7 @@ OUTCOME_TTL_S = 3_600
 
 
 NAMESPACE = ""
-"""Stands among the written documents for the whole namespace, which was deleted.  No document has this id."""
+"""The id that stands for the whole namespace, once the namespace was deleted.  No document has this id."""
 
 
 class DoneByAnother(Exception):

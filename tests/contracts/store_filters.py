@@ -75,7 +75,7 @@ CASES_OF_PERIODS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"at": ["2023-12", "2025"]}, "de"),
     ({"at": {"not": "2024-01"}}, "de"),
     ({"at": {"contains": "2024-01"}}, "ab"),
-    # A number is no year, and a text that is a numeral is one too.
+    # The number 2024 is no year.  In a condition, the text "2024" is a year and also a numeral.
     ({"at": {"gte": 2024}}, ""),
     ({"at": 2024}, ""),
     ({"year": {"gte": 2024}}, "acd"),

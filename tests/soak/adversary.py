@@ -59,7 +59,7 @@ class Adversary:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="adversary")
         self.struck: Counter[str] = Counter()
-        """Strikes beside those at places, which `failpoints.fault_counts` counts."""
+        """The adversary's own strikes.  `failpoints.fault_counts` counts the faults at places."""
         self._locks: list[threading.Thread] = []
 
     def start(self) -> None:

@@ -114,7 +114,7 @@ def server_of(url: str) -> tuple[str | None, int, str]:
 
 
 def is_same_server(broker_url: str, redis_url: str) -> bool:
-    """Whether redis-py would connect to both alike, in whatever form they are written: the same server, database, login and options."""
+    """Whether both addresses have the same server, database, login and options, in whatever form they are written."""
     if urlsplit(broker_url).scheme not in SCHEMES:
         return False
     first, second = ({"port": 6379, "db": 0, **parse_url(address_of(url))} for url in (broker_url, redis_url))

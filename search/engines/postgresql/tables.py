@@ -129,7 +129,7 @@ def drop(session: Session, index: Index) -> None:
 
 
 def need_pgvector(session: Session) -> None:
-    """Creates the extension where it is not yet.  Raises NotConfigured if it cannot, or if the extension is too old."""
+    """Creates the extension if the database lacks it.  Raises NotConfigured if that fails, or if the extension is too old."""
     installed = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
     try:
         # A replica refuses the statement, also where it would do nothing.

@@ -270,7 +270,7 @@ def test_a_namespace_is_deleted_with_what_was_handed_in_before_and_made_anew_by_
     deleted = client.delete_namespace("docs")
     work(app, last_first=last_first)
     assert client.wait_visible(deleted).error is None
-    # Whichever came first, the message ended, and no namespace is there again.
+    # In both orders the older message has an outcome, and the namespace stays deleted.
     assert client.wait_visible(older).error is None
     assert not app.resources.writing_store.namespaces(names=["docs"])
 

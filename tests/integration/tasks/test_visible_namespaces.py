@@ -107,7 +107,7 @@ CALLERS: dict[str, tuple[Callable[[RunningPipeline], Response], str, bool]] = {
     "the MCP tool": (by_mcp, "", False),
     "documents": (by_documents, WRONG, True),
 }
-"""Each with the error that it gets, and whether it may know the other namespace."""
+"""Each caller with the error that it gets, and whether it may know the other namespace."""
 
 
 @pytest.mark.parametrize(("call", "error", "may_know"), CALLERS.values(), ids=CALLERS)

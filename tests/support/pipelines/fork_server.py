@@ -164,9 +164,9 @@ class ForkServer:
 
 
 def serve(fd: int, imported: Sequence[str]) -> None:
-    """The server's whole life: fork and report exit codes until the socket is closed, then kill who still runs.
+    """The server's whole life: fork and report exit codes until the socket is closed, then kill the children that still run.
 
-    A child returns as itself.
+    In a child the call returns.
     """
     limit_threads()
     for name in imported:

@@ -28,7 +28,7 @@ def server() -> Iterator[PostgresqlServer]:
 
 @pytest.fixture
 def database(server: PostgresqlServer) -> Iterator[str]:
-    """It belongs to the role `app`."""
+    """The address of a database that belongs to the role `app`."""
     with server.database() as name:
         server.execute(f"ALTER DATABASE {name} OWNER TO app")
         yield name

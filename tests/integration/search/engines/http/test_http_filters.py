@@ -44,7 +44,7 @@ def test_an_endpoint_that_has_filtered_decides_where_a_value_of_its_hit_cannot_b
         assert (ids(ranking), ranking.warnings[0]) == (expected, said)
     filtered_here = ranking_of(opens(), filters=filters)
     assert (ids(filtered_here), filtered_here.warnings) == (first, (lost,))
-    # What a key forces is compared here alone, and nothing is said of it.
+    # A condition that a key forces is compared here alone, and no warning names it.
     forced = ranking_of(
         opens(**{**PINECONE, "filter_dialect": "elasticsearch"}),
         forced_fields=("published_at",),

@@ -23,7 +23,7 @@ from tests.unit.search.engines.embedded.rows import rows_of
 
 
 class Ticks(Deadline):
-    """Is over after so many checks."""
+    """A deadline that is over after so many checks."""
 
     def __init__(self, checks: int) -> None:
         super().__init__(checks, "the store")
