@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from models.declarations import cypher
 from models.declarations.engines import (
@@ -222,15 +222,16 @@ def _at_address(name: str, variable: str, form: str, open_at: Callable[[str], _T
 
 
 def _serves(
-    *more: StoreSearch, vectors: bool = True
+    options_model: type[BaseModel], *more: StoreSearch
 ) -> Callable[[Mapping[str, Any]], Collection[StoreSearch]]:
-    """`vectors`: the default of that option, where the kind has it."""
-    return lambda options: (
-        "text",
-        "listing",
-        *more,
-        *(("vectors",) if options.get("vectors", vectors) else ()),
-    )
+    """`more`: the searches beside those that every engine serves; without an option `vectors` it always has vectors."""
+    option = options_model.model_fields.get("vectors")
+
+    def serves(options: Mapping[str, Any]) -> Collection[StoreSearch]:
+        has_vectors = options.get("vectors", option.default if option else True)
+        return ("text", "listing", *more, *(("vectors",) if has_vectors else ()))
+
+    return serves
 
 
 def _serves_none(options: Mapping[str, Any]) -> Collection[StoreSearch]:
@@ -239,10 +240,10 @@ def _serves_none(options: Mapping[str, Any]) -> Collection[StoreSearch]:
 
 KINDS: Mapping[str, StoreKind] = {
     "elasticsearch": StoreKind(
-        open_elasticsearch, options=ElasticsearchEndpoint, writes=True, serves=_serves(vectors=False)
+        open_elasticsearch, options=ElasticsearchEndpoint, writes=True, serves=_serves(ElasticsearchEndpoint)
     ),
     "embedded": StoreKind(
-        open_embedded, options=EmbeddedOptions, writes=True, in_home=True, serves=_serves()
+        open_embedded, options=EmbeddedOptions, writes=True, in_home=True, serves=_serves(EmbeddedOptions)
     ),
     "graph": StoreKind(
         open_graph,
@@ -254,8 +255,12 @@ KINDS: Mapping[str, StoreKind] = {
     "http": StoreKind(open_http_source, options=HttpEndpoint, needs=http_needs, serves=_serves_none),
     "neo4j": StoreKind(open_neo4j, options=Neo4jEndpoint, check_cypher=check_cypher, serves=_serves_none),
     "opensearch": StoreKind(
-        open_opensearch, options=OpenSearchEndpoint, writes=True, serves=_serves(vectors=False)
+        open_opensearch, options=OpenSearchEndpoint, writes=True, serves=_serves(OpenSearchEndpoint)
     ),
-    "postgresql": StoreKind(open_postgresql, options=PostgresqlEndpoint, writes=True, serves=_serves()),
-    "weaviate": StoreKind(open_weaviate, options=WeaviateEndpoint, writes=True, serves=_serves("hybrid")),
+    "postgresql": StoreKind(
+        open_postgresql, options=PostgresqlEndpoint, writes=True, serves=_serves(PostgresqlEndpoint)
+    ),
+    "weaviate": StoreKind(
+        open_weaviate, options=WeaviateEndpoint, writes=True, serves=_serves(WeaviateEndpoint, "hybrid")
+    ),
 }
