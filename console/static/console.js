@@ -94,7 +94,7 @@ function makeSortable() {
   });
 }
 makeSortable();
-document.addEventListener("htmx:afterSettle", makeSortable);
+document.addEventListener("htmx:afterSwap", makeSortable);
 
 // An expired session answers with the login page, which belongs into the whole window.
 document.addEventListener("htmx:beforeSwap", (event) => {
