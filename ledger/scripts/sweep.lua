@@ -99,13 +99,14 @@ local function sweep_entry(key, id, e)
       moment = sweep_parts(key, id, e)
     end
   elseif e.state == 'fusing' then
-    if now < tonumber(e.fusing_until) then
-      moment = tonumber(e.fusing_until)
+    local fusing_until = tonumber(e.fusing_until)
+    if now < fusing_until then
+      moment = fusing_until
     elseif e.fusion_reserve and fuse_sent < FUSES and now + e.fusion_reserve <= end_at then
       call_fusion(key, id)
       moment = now + FUSE_EVERY_MS
-    elseif is_costly(e.plan) then
-      -- The sweeper fuses none; a worker that is slow may still end it.
+    elseif e.fusion_reserve and fusing_until > 0 then
+      -- No worker has failed (see hasten.lua): one that is slow may still end the request, and its answer is better than the sweeper's.
       moment = end_at
     else
       act('end', id)

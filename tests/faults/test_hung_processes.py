@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from chorale_client import make_request
 from chorale_client.keys import ENTRY, WAKEUPS
+from chorale_client.protocol_constants import PROTOCOL
 
 from tests.support.faults.lost_workers import (
     BM25_GONE,
@@ -17,7 +18,7 @@ from tests.support.faults.lost_workers import (
     fusion_is_gone,
     places,
 )
-from tests.support.faults.moments import join_without_one_branch
+from tests.support.faults.moments import in_flight, join_without_one_branch
 from tests.support.faults.observers import Seen, mentions, order_by, striking, unchanged
 from tests.support.faults.serving import ALL
 from tests.support.pipelines.failpoints import arm, fault_counts, wait_for_fault
@@ -41,6 +42,22 @@ def test_a_hung_branch_worker_costs_only_what_it_had_not_reported(whole: Running
 @pytest.mark.parametrize("where", FUSION_GONE)
 def test_a_hung_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str) -> None:
     goes_on(whole, fusion_is_gone(whole, where, "hang"), "chorale.fusion")
+
+
+def test_a_fusion_worker_that_needs_longer_than_all_its_leases_still_gives_the_whole_answer(
+    whole: RunningPipeline,
+) -> None:
+    expected = order_by(whole, ALL)
+    future = striking(whole, "fusion.after_join", "hang", "chorale.fusion", timeout_s=20)
+    request_id = in_flight(whole)
+    deadline = int(whole.redis.hget(ENTRY + request_id, "deadline"))
+    # The sweeper has sent the last callback, and waits for the end of the request.
+    ends_at = deadline - PROTOCOL.longest_finish_reserve_ms
+    until(lambda: future.done() or whole.redis.zscore(WAKEUPS, request_id) == ends_at)
+    whole.resume("chorale.fusion")
+
+    answer = future.result(60)
+    assert (answer.status, answer.missing, answer.documents) == ("complete", [], expected)
 
 
 @pytest.mark.parametrize("where", ["before_plan", "while_plan", "after_plan"])

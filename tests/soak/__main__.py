@@ -44,8 +44,8 @@ def table(one: Soak) -> str:
             f"  {late:7} after the deadline; p99 {tally.overrun_ms(0.99)} ms, worst {tally.overrun_ms(1)} ms"
         )
     lines += [f"  {count:7} {what}" for what, count in tally.zeros.items()]
-    floor = math.ceil(STRIKES_PER_10_000 * tally.requests / 10_000)
-    lines.append(f"faults inside a request, by step (at least {max(2, floor)} each)")
+    floor = math.floor(STRIKES_PER_10_000 * tally.requests / 10_000)
+    lines.append(f"faults inside a request, by step (at least {floor} each)")
     lines += [f"  {count:7} {place}" for place, count in sorted(one.strikes.items())]
     lines += [f"  {count:7} {what}" for what, count in sorted(one.elsewhere.items())]
     lines += [f"WRONG: {complaint}" for complaint in one.complaints[:20]]

@@ -85,21 +85,28 @@ def test_a_dead_fusion_is_called_again_and_then_the_sweeper_ends_the_request(
     script >> sweep(end_ms) << called
 
 
-def test_a_fusion_with_much_time_left_keeps_a_request_for_half_a_second(
+def test_a_fusion_with_much_time_left_keeps_a_request_for_half_a_second_and_a_slow_one_may_still_end_it(
     script: Script, protocol: ProtocolConstants
 ) -> None:
-    lease_ms, every_ms = protocol.longest_fusion_lease_ms, protocol.fuse_every_ms
-    end_ms = lease_ms + 2 * every_ms
+    lease_ms, every_ms, end_ms = protocol.longest_fusion_lease_ms, protocol.fuse_every_ms, 10_000 - 60
     # Again whenever the lease of the sweeper that should end the request is over.
     again_ms = end_ms + protocol.sweeper_lease_ms
     script >> accept() >> plan("bm25") >> report("bm25") >> join() << {"bm25"} >> sweep(again_ms)
     script << {lease_ms: ["fuse"], lease_ms + every_ms: ["fuse"], end_ms: ["end"], again_ms: ["end"]}
 
 
+def test_the_sweeper_ends_a_request_at_once_whose_callback_has_failed_each_time(
+    script: Script, protocol: ProtocolConstants
+) -> None:
+    script >> accept() >> plan("bm25") >> report("bm25")
+    for _ in range(protocol.fuses - 1):
+        script >> join() << {"bm25"} >> hasten() >> sweep() << ["fuse"]
+    script >> join() << {"bm25"} >> hasten() >> sweep() << ["end"]
+
+
 def test_a_costly_fusion_keeps_half_of_the_time_and_a_slow_one_may_still_end_the_request(
     script: Script, protocol: ProtocolConstants
 ) -> None:
-    """The sweeper would only fail it, since it fuses no costly request."""
     every_ms, end_ms = protocol.fuse_every_ms, 10_000 - 60
     script >> accept() >> plan("bm25", is_costly=True) >> report("bm25") >> join() << {"bm25"}
     script >> sweep(end_ms) << {end_ms // 2: ["fuse"], end_ms // 2 + every_ms: ["fuse"], end_ms: ["end"]}

@@ -176,7 +176,7 @@ def test_a_branch_that_does_not_bind_a_keys_filter_is_refused(
     [
         ("wrong", "not_configured", "line 2, col 13", 30),
         ("nameless", "invalid_answer", "there are: a.title", 30),
-        ("endless", "timeout", "", 1),
+        ("endless", "timeout", "", 3),
     ],
 )
 def test_a_statement_that_is_wrong_or_takes_too_long_costs_its_branch_alone_and_says_why(
