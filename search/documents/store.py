@@ -54,18 +54,21 @@ class DocumentStore:
         self._pruned_by: Collection[str] = stores if is_whole else ()
         self._writers = {name: EngineWriter(name, store) for name, store in stores.items()}
 
-    def create(self, namespace: str, manifest: Manifest) -> Manifest:
+    def create(
+        self, namespace: str, manifest: Manifest, *, may_make: Callable[[], bool] = lambda: True
+    ) -> Manifest:
         """Raises ManifestMismatch, or a store's failure if no store could create the namespace.
 
-        If only some stores could, the next batch creates the namespace in the others.
+        If only some stores could, the next batch creates the namespace in the others.  `may_make` is called while the namespace is
+        held; if it returns False, a namespace that is not there is not made, and UnknownNamespace is raised.
         """
         check_manifest(namespace, manifest)
         build = self.table.find(namespace, self.which)
         if build is None or _is_first_measure(build, manifest):
             with self.exclusive(namespace):
-                build = self.table.find(namespace, self.which)
-                if build is None:
+                if self.table.find(namespace, self.which) is None and may_make():
                     return self._make(namespace, manifest)
+                build = self.known(namespace)
                 same_manifest(namespace, build.manifest, manifest)
                 if _is_first_measure(build, manifest):
                     build = replace(build, manifest=replace(build.manifest, known_words=manifest.known_words))

@@ -9,6 +9,7 @@ from typing import Any
 
 from ingest.raw_documents import RawDocument
 from ingest.read import last_of_each, read_rows
+from models.errors import UnknownNamespace
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
 from tasks.indexing.indexing_run import IndexReport, SourceDocuments
 from tasks.indexing.message_order import TurnOver, WriteOrder
@@ -111,9 +112,14 @@ def index_handed_in(
             indexing = encoder_of(resources, namespace, encoder).indexing
             so_far.ahead = EmbeddingPrefetch(indexing, is_over=is_over, has_capacity=has_capacity)
         rows = SourceDocuments(items[so_far.written :], source)
-        report = index_corpus(
-            resources, rows, namespace=namespace, encoder=encoder, order=order, ahead=so_far.ahead
-        )
+        try:
+            report = index_corpus(
+                resources, rows, namespace=namespace, encoder=encoder, order=order, ahead=so_far.ahead
+            )
+        except UnknownNamespace:
+            if order is None or not order.is_namespace_deleted():
+                raise
+            continue
         so_far.report.add(report.to_wire())
         so_far.written += len(so_far.ahead.ready)
         so_far.ahead.ready.clear()

@@ -180,14 +180,18 @@ def index_corpus(
     manifest = replace(manifest, language=language or manifest.language)
     anew = Rebuilding(store, namespace, manifest) if rebuild else None
     if anew is None:
+        # The deletion of the namespace may come at this moment: what is older than it makes no namespace.
+        create = partial(
+            store.create, namespace, may_make=lambda: order is None or not order.is_namespace_deleted()
+        )
         try:
-            manifest = store.create(namespace, manifest)
+            manifest = create(manifest)
         except ManifestMismatch:
             if present is not None:
                 raise
             # Another process has made the namespace meanwhile: the language of its documents holds.
             own = store.known(namespace).manifest.language
-            manifest = store.create(namespace, replace(manifest, language=language or own))
+            manifest = create(replace(manifest, language=language or own))
         # A corpus that begins anew, or was restored, goes on from the generation that was published last.
         resources.generations.rise_beyond(namespace)
     else:
@@ -299,13 +303,15 @@ def drop_namespace(resources: Resources, namespace: str, order: WriteOrder | Non
     Raises UnknownNamespace, WriterBusy, and StageFailure: then other stores may have deleted their part.
     """
     store = resources.writing_store
-    state = next(iter(store.namespaces(names=[namespace])), None)
     if order is not None:
-        # An older message may be about to make a namespace that is not there yet.
+        # An older message that has not made the namespace yet will not make it.
         order.keep([NAMESPACE])
-    if state is None:
-        raise UnknownNamespace(namespace, "the stores", [state.name for state in store.namespaces(limit=20)])
+    # An older message that is making the namespace holds it.
     with store.exclusive(namespace):
+        state = next(iter(store.namespaces(names=[namespace])), None)
+        if state is None:
+            names = [state.name for state in store.namespaces(limit=20)]
+            raise UnknownNamespace(namespace, "the stores", names)
         if order is not None and (later := order.written_later()):
             older_ids = sorted(store.revisions(namespace).keys() - later)
             return _delete(resources, older_ids, namespace=namespace, order=order)

@@ -27,13 +27,14 @@ import tasks.indexing.index_tasks
 import tasks.indexing.message_order
 import tasks.indexing.namespace_writer
 from config.settings import Settings
-from models.documents import Matrix
-from models.errors import BadIndex, ModelMissing, StoreUnavailable
+from models.documents import Manifest, Matrix
+from models.errors import BadIndex, ModelMissing, StoreUnavailable, WriterBusy
 from models.not_indexed import NotIndexed
+from models.retries import retried
 from search.documents.reading import Documents
 from search.documents.store import DocumentStore
 from tasks.indexing.embedding_prefetch import EmbeddingPrefetch
-from tasks.indexing.message_order import Turns, WriteOrder, turn_s
+from tasks.indexing.message_order import NAMESPACE, Turns, WriteOrder, turn_s
 from tasks.indexing.namespace_writer import drop_namespace
 from tasks.registration import make_app
 from tasks.wiring.pipeline import load_pipeline
@@ -43,6 +44,7 @@ from tests.support.models.languages import ENGLISH, ITALIAN
 from tests.support.models.used_embedder import use_embedder
 from tests.support.not_indexed import ROWS
 from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 QUEUE = "chorale.index"
 TEA = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degrees."}
@@ -288,6 +290,45 @@ def test_a_command_deletes_a_namespace_with_what_waits(app: Celery, client: Chor
     resources = app.resources
     drop_namespace(resources, "docs", WriteOrder(resources.redis, "docs", next_stamp(resources.redis)))
     work(app)
+    assert not resources.writing_store.namespaces(names=["docs"])
+    assert client.wait_visible(waiting).reasons == {"superseded": 1}
+
+
+def test_an_older_message_that_finds_its_namespace_deleted_just_before_it_makes_it_leaves_none(
+    app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done(app, client.upsert("docs", [RENT]))
+    waiting = client.upsert("docs", [TEA])
+    resources, create = app.resources, DocumentStore.create
+
+    def deleted_and_then_made(store: DocumentStore, *args: Any, **named: Any) -> Manifest:
+        monkeypatch.setattr(DocumentStore, "create", create)
+        drop_namespace(resources, "docs", WriteOrder(resources.redis, "docs", next_stamp(resources.redis)))
+        return create(store, *args, **named)
+
+    monkeypatch.setattr(DocumentStore, "create", deleted_and_then_made)
+    work(app)
+    assert not resources.writing_store.namespaces(names=["docs"])
+    assert client.wait_visible(waiting).reasons == {"superseded": 1}
+
+
+def test_a_namespace_that_an_older_message_is_making_is_deleted_when_it_is_made(
+    app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = client.upsert("docs", [TEA])
+    resources, make = app.resources, DocumentStore._make
+    deletion = WriteOrder(resources.redis, "docs", next_stamp(resources.redis))
+    drop = partial(drop_namespace, resources, "docs", deletion)
+    deleting = threading.Thread(target=retried, args=(drop, WriterBusy), kwargs={"pause_s": lambda _: 0.01})
+
+    def made_while_it_is_deleted(store: DocumentStore, *args: Any) -> Manifest:
+        deleting.start()
+        until(lambda: resources.redis.zscore(WRITTEN + "docs", NAMESPACE))
+        return make(store, *args)
+
+    monkeypatch.setattr(DocumentStore, "_make", made_while_it_is_deleted)
+    work(app)
+    deleting.join()
     assert not resources.writing_store.namespaces(names=["docs"])
     assert client.wait_visible(waiting).reasons == {"superseded": 1}
 
