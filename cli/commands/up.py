@@ -13,7 +13,7 @@ from chorale_client.connections.urls import without_password
 from cli.installation import Installation, refuse_other_home
 from cli.local.child_process import JsonLines, PrefixedLines
 from cli.local.ports import Address
-from cli.local.processes import REDIS, running, worker_children
+from cli.local.processes import REDIS, check_stores, running, worker_children
 from cli.local.servers import FLOWER, HTTP, VARIABLE, api_lines, flower_page, login
 from cli.local.supervisor import NAME, READY_LIMIT_S, stop_on_signals
 from cli.namespace_states import language_lines, unread_file_lines
@@ -87,6 +87,7 @@ def up(
     settings = load_settings()
     refuse_other_home(Installation(settings, settings.redis_url))
     pipeline = load_pipeline(settings.pipeline_file)
+    check_stores(settings, pipeline)
     names = [NAME, REDIS, FLOWER, HTTP, *(child.name for child in worker_children(settings, pipeline, {}))]
     output = JsonLines(sys.stdout) if as_json else PrefixedLines(sys.stdout, names)
 

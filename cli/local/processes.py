@@ -26,7 +26,7 @@ from config.home import check_home, shared
 from config.model_declarations import EndpointEncoder
 from config.redis_client import open_redis, refuse_cluster
 from config.settings import cores, variables
-from models.errors import ServiceError, WrongDeclaration
+from models.errors import NotConfigured, ServiceError, WrongDeclaration
 from monitoring.heartbeats import RedisHeartbeats
 
 if TYPE_CHECKING:
@@ -71,6 +71,21 @@ def worker_children(settings: Settings, pipeline: Pipeline, environment: Mapping
         for name in (f"{group}-{number}" for number in range(1, count + 1))
     ]
     return [*workers, child(SWEEPER, "sweeper", "--name", SWEEPER)]
+
+
+def check_stores(settings: Settings, pipeline: Pipeline) -> None:
+    """Raises NotConfigured if a store that the worker processes of the layout open has no address, no key or no client here."""
+    served = {queue for queue in pipeline.queues if settings.processes(queue)}
+    searched = {branch.store for branch in pipeline.branches if {branch.queue, QUEUE_FUSION} & served}
+    for name, declared in pipeline.stores.items():
+        kind = pipeline.kinds.stores[declared.kind]
+        is_opened = name in searched or (kind.writes and QUEUE_INDEX in served)
+        if is_opened and not kind.in_home and kind.documents_of is None:
+            try:
+                kind.open(name, declared.options).close()
+            except Exception as error:  # a package's kind may connect, which its workers try again
+                if isinstance(error, NotConfigured):
+                    raise
 
 
 def _groups(settings: Settings, pipeline: Pipeline) -> tuple[str, list[tuple[str, int, list[str]]]]:

@@ -11,8 +11,13 @@ from pathlib import Path
 import pytest
 
 import tasks.indexing.namespace_writer
+from cli.local.processes import check_stores
+from config.settings import Settings
+from models.errors import NotConfigured
+from tasks.wiring.pipeline import load_pipeline
 from tests.integration.cli.commands.printed import complaint, output
 from tests.support.command_line import Run, as_process, command
+from tests.support.pipelines.pipeline_files import branch
 
 
 def test_a_home_or_a_backup_that_cannot_be_written_is_named(alone: Run, tmp_path: Path) -> None:
@@ -114,6 +119,27 @@ def test_a_partly_deleted_namespace_can_be_deleted_again(alone: Run, tmp_path: P
 def test_prune_takes_times_longer_than_the_clock(chorale: Run) -> None:
     pruned = output(chorale("audit", "prune", "--older-than", "99999999999999d", "--yes"))
     assert pruned == "0 requests older than 99999999999999d: deleted from the trail"
+
+
+def test_up_starts_nothing_without_the_address_of_a_store_that_its_workers_open(tmp_path: Path) -> None:
+    file, home = tmp_path / "pipeline.toml", tmp_path / "home"
+    file.write_text(
+        '[stores.sql]\nkind = "postgresql"\noptions = { url_env = "SQL_URL" }\n' + branch("bm25", store="sql")
+    )
+    variables = {"CHORALE_HOME": str(home), "CHORALE_PIPELINE_FILE": str(file)}
+    assert complaint(as_process("up", **variables)) == (
+        "chorale: the store 'sql' needs an address: the variable SQL_URL is not set; "
+        "it is postgresql://USER:PASSWORD@HOST/DATABASE\n"
+    )
+    assert not home.exists()
+
+    pipeline = load_pipeline(file)
+    elsewhere = Settings(home=home, worker_processes={"bm25": 0, "fusion": 0, "index": 0})
+    check_stores(elsewhere, pipeline)
+    for queue in ("bm25", "fusion", "index"):
+        counts = elsewhere.worker_processes | {f"chorale.{queue}": 1}
+        with pytest.raises(NotConfigured, match="SQL_URL"):
+            check_stores(Settings(home=home, worker_processes=counts), pipeline)
 
 
 @pytest.mark.slow
