@@ -14,7 +14,9 @@ from models.errors import BadIndex, ServiceError, StageFailure
 from models.texts.known_words import ADVICE
 from monitoring.checks import Finding
 from search.documents.database import DatabaseUnavailable
+from search.documents.reading import FromDocuments
 
+_TIMEOUT_S = 10.0
 _SETTLE_S = 0.5
 """The generation of a committed batch is in Redis within this time."""
 
@@ -46,8 +48,12 @@ def store_is_readable(installation: Installation) -> Iterator[Finding]:
     for state in states:
         try:
             for name in searched:
+                store = resources.serving(name, state.name)
+                if isinstance(store, FromDocuments):
+                    # An embedded store would build an index that it lacks.
+                    store.documents.index(state.name, _TIMEOUT_S)
                 # As every search worker does when it starts.
-                resources.serving(name, state.name).warm(state.name)
+                store.warm(state.name)
         except StageFailure as failure:
             where, mend = f"namespace {state.name!r}: ", "see the store's log"
             if isinstance(failure, BadIndex):

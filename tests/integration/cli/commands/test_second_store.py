@@ -35,9 +35,11 @@ def file(tmp_path: Path) -> Path:
 def declare(tmp_path: Path) -> Iterator[Declare]:
     made: list[Installation] = []
 
-    def installation(*stores: str, documents_url: str | None = None) -> Installation:
+    def installation(
+        *stores: str, documents_url: str | None = None, searched: str = "local"
+    ) -> Installation:
         pipeline_file = tmp_path / "pipeline.toml"
-        pipeline_file.write_text("".join(stores) + branch("bm25"))
+        pipeline_file.write_text("".join(stores) + branch("bm25", store=searched))
         settings = Settings(home=tmp_path, pipeline_file=pipeline_file, documents_url=documents_url)
         made.append(Installation(settings, None))
         return made[-1]
@@ -65,6 +67,19 @@ def test_the_doctor_and_the_list_of_namespaces_name_the_file_and_the_variable(
 
     assert findings(declare(LOCAL, OTHER, documents_url=url), "documents") == []
     assert NS in output(in_process("namespaces", "list", **environment, CHORALE_DOCUMENTS_URL=url))
+
+
+def test_the_doctor_builds_no_index_in_a_store_that_has_none(
+    declare: Declare, file: Path, tmp_path: Path
+) -> None:
+    installation = declare(LOCAL, OTHER, documents_url=f"sqlite:///{file}", searched="other")
+    documents = installation.resources.documents
+    rows, generation = documents.table.all_indexes(NS), documents.generation(NS)
+    finding = the_finding(installation, "documents")
+    assert finding.what == f"namespace '{NS}': the store 'other' has no index of namespace '{NS}' yet"
+    assert finding.mend == f"`chorale verify --namespace {NS}` builds it"
+    assert (documents.table.all_indexes(NS), documents.generation(NS)) == (rows, generation)
+    assert not (tmp_path / "other").exists()
 
 
 def test_nothing_is_said_of_a_single_store_and_of_documents_that_are_in_both(
