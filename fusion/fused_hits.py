@@ -102,33 +102,37 @@ MOST_WITH_CHOICE = 100
 """Hits whose other passages are fetched too, for the snippet."""
 
 
+def store_of(hit: FusedHit, stores: Mapping[str, str]) -> str:
+    """The store of the hit's passage, that of the first branch that found it: one that only scored it may not have it.
+
+    `stores` are by branch.
+    """
+    chose_it = [name for name, score in hit.branches.items() if score.passage_id == hit.passage_id]
+    return hit.store or stores[min(chose_it, key=lambda name: hit.branches[name].rank == 0)]
+
+
 def texts_to_fetch(plan: Plan, hits: Sequence[FusedHit], known: Container[str]) -> dict[str, list[str]]:
-    """Passage ids by store, without duplicates: the store of the first branch that chose the passage.
+    """Passage ids by store, without duplicates.
 
     The other passages that branches found of a document are among them, if it costs no further call and nothing is
     reranked: a reranker has read only the first.  `known`: the passages whose texts came with the rankings.
     """
-    store_of = {branch.name: branch.store for branch in plan.branches}
+    stores = {branch.name: branch.store for branch in plan.branches}
     by_store: dict[str, dict[str, None]] = {}
     for hit in hits:
         if hit.passage_id not in known:
-            chose_it = (
-                name
-                for name, branch_score in hit.branches.items()
-                if branch_score.passage_id == hit.passage_id
-            )
-            store = hit.store or store_of[next(chose_it)]
-            by_store.setdefault(store, {})[hit.passage_id] = None
+            by_store.setdefault(store_of(hit, stores), {})[hit.passage_id] = None
     requested = set().union(*by_store.values())
     for hit in hits[:MOST_WITH_CHOICE] if plan.rerank is None else ():
         for name, branch_score in hit.branches.items():
             if (
-                branch_score.passage_id not in requested
+                branch_score.rank
+                and branch_score.passage_id not in requested
                 and branch_score.passage_id not in known
-                and store_of[name] in by_store
+                and stores[name] in by_store
             ):
                 requested.add(branch_score.passage_id)
-                by_store[store_of[name]][branch_score.passage_id] = None
+                by_store[stores[name]][branch_score.passage_id] = None
     return {store: list(passage_ids) for store, passage_ids in by_store.items()}
 
 

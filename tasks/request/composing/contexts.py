@@ -13,7 +13,7 @@ from chorale_client.wire_names import Reason, Stage, Warned
 from fusion.answer import Pages
 from fusion.branch_results import BranchAnswers
 from fusion.context import Context, neighbours, pack, passages_of, place_of
-from fusion.fused_hits import FusedHit
+from fusion.fused_hits import FusedHit, store_of
 from models.branch_result import Degradation
 from search.deadline import Deadline
 from tasks.request.composing.ending import Ending, failure_of, stage_note
@@ -114,7 +114,7 @@ class _Reader:
         if not ids:
             return
         self.count += len(ids)
-        hits = [replace(hit_of[id_], passage_id=id_, store=_store(hit_of[id_], stores)) for id_ in ids]
+        hits = [replace(hit_of[id_], passage_id=id_, store=store_of(hit_of[id_], stores)) for id_ in ids]
         if self._read(hits):
             self.absent.update(id_ for id_ in ids if id_ not in self.pages.known)
         else:
@@ -124,12 +124,6 @@ class _Reader:
         """Returns False if texts could not be read."""
         self.pages, _, why = read_texts(self.resources, self.answers.plan, self.pages, hits, self.deadline)
         return why is None
-
-
-def _store(hit: FusedHit, stores: Mapping[str, str]) -> str:
-    return hit.store or next(
-        stores[name] for name, branch_hit in hit.branches.items() if branch_hit.passage_id == hit.passage_id
-    )
 
 
 def _packed(

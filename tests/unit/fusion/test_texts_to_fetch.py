@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fusion.fused_hits import BranchScore, FusedHit, texts_to_fetch
 from tests.unit.fusion.builders import RERANK, branch, plan
 
@@ -28,3 +30,11 @@ def test_the_other_passages_of_a_document_are_fetched_too_where_their_store_is_a
     hits = [*hits, hit("e#0", a="e#0", b="e#0")]
     assert texts_to_fetch(PLAN, hits, known=()) == {"second": ["d#1", "d#2"], "first": ["e#0", "d#0"]}
     assert texts_to_fetch(PLAN, hits, known={"d#0", "d#1"}) == {"first": ["e#0"]}
+
+
+def test_no_store_is_asked_for_a_text_that_its_branch_only_scored() -> None:
+    """As with `complete_scores`: the first branch, in name order, is of a store that does not have the passage."""
+    completed = hit("d#1", a="d#1", b="d#1", c="d#2")
+    not_found = replace(completed.branches["a"], rank=0)
+    hits = [replace(completed, branches={**completed.branches, "a": not_found}), hit("e#0", a="e#0")]
+    assert texts_to_fetch(PLAN, hits, known=()) == {"second": ["d#1", "d#2"], "first": ["e#0"]}
