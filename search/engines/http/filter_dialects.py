@@ -32,8 +32,8 @@ class Translated(NamedTuple):
 class _Language:
     """How a system expresses conditions on a field; None for what it cannot express."""
 
-    same: Callable[[str, Sequence[Any]], Clause | None]
-    """The field has one of these values, which are at least one; several values may mean the same."""
+    same: Callable[[str, Sequence[Any], Sequence[Span]], Clause | None]
+    """The field has one of these values, or a date in one of these spans.  Several values may mean the same."""
     bounded: Callable[[str, str, Any], Clause | None]
     """Field, operator of RANGES, and a number, or a date with which the system compares its own dates as we do."""
     exists: Callable[[str, bool], Clause | None]
@@ -60,20 +60,21 @@ def _clauses(language: _Language, field: str, condition: Any, is_date: bool) -> 
     """All must hold; None stands for one that the language cannot express."""
     for operator, operand in (condition if isinstance(condition, Mapping) else {"": condition}).items():
         values = choices(operand)
-        years = [one for one in values if is_date and numeral(one) is not None and period(one) is not None]
+        years = [text for text in map(str, values) if is_date and numeral(text) is not None and period(text)]
         match operator:
             case "all":
                 for part in values:
                     yield from _clauses(language, field, part, is_date)
             case "exists":
                 yield language.exists(field, operand is not False)
-            case "" if values and not years:
-                yield language.same(field, values)
+            case "" if values:
+                spans = filter(None, map(period if is_date else _day_or_month, values))
+                yield language.same(field, [one for one in values if str(one) not in years], [*spans])
             case "not" if not values:
                 pass
             # A negation is sent only for values that the system compares exactly as we do.
             case "not" if not (isinstance(operand, Mapping) or years or any(map(_day_or_month, values))):
-                clause = language.same(field, values)
+                clause = language.same(field, values, [])
                 yield clause and language.negated(clause)
             case _:
                 bound = _bound(years or operand) if operator in RANGES else None
@@ -113,14 +114,14 @@ def _date_bound(operator: str, span: Span) -> str:
     return (last if operator in ("gt", "lte") else first).isoformat()
 
 
-def _dates(values: Sequence[Any]) -> Iterator[dict[str, str]]:
-    """The range of each value that is a date: a bare date has its whole day, and a month all its days."""
-    for span in filter(None, map(_day_or_month, values)):
+def _dates(spans: Sequence[Span]) -> Iterator[dict[str, str]]:
+    """The range of each span."""
+    for span in spans:
         yield {operator: _date_bound(operator, span) for operator in ("gte", "lte")}
 
 
-def _pinecone_same(field: str, values: Sequence[Any]) -> Clause | None:
-    if any(map(_day_or_month, values)):
+def _pinecone_same(field: str, values: Sequence[Any], spans: Sequence[Span]) -> Clause | None:
+    if spans:
         return None  # it has no dates, and a text does not equal the moments of its day
     texts = [value for value in values if isinstance(value, str)]
     numbers = [value for value in values if is_number(value)]
@@ -133,7 +134,7 @@ _DATES = {"format": "strict_date_optional_time"}
 """Dates are sent in this form, whatever form the mapping expects."""
 
 
-def _elasticsearch_same(field: str, values: Sequence[Any]) -> Clause:
+def _elasticsearch_same(field: str, values: Sequence[Any], spans: Sequence[Span]) -> Clause:
     # Only the first of several values with the same meaning is sent: a field of true and false refuses the text "True".
     distinct, known = list[Any](), set[str]()
     for value in values:
@@ -144,7 +145,7 @@ def _elasticsearch_same(field: str, values: Sequence[Any]) -> Clause:
     # Unlike `terms`, a lenient `match` finds the text of a keyword and is no error where the mapping expects another form of dates.
     lenient = {"operator": "and", "lenient": True}
     clauses += [{"match": {field: {"query": value, **lenient}}} for value in distinct if _day_or_month(value)]
-    clauses += [{"range": {field: {**dates, **_DATES}}} for dates in _dates(values)]
+    clauses += [{"range": {field: {**dates, **_DATES}}} for dates in _dates(spans)]
     return clauses[0] if len(clauses) == 1 else {"bool": {"should": clauses, "minimum_should_match": 1}}
 
 
@@ -160,7 +161,7 @@ def _qdrant(indexes: Mapping[str, QdrantIndex]) -> _Language:
     def answers(field: str, *kinds: QdrantIndex) -> bool:
         return indexes.get(field, kinds[0]) in kinds
 
-    def same(field: str, values: Sequence[Any]) -> Clause | None:
+    def same(field: str, values: Sequence[Any], spans: Sequence[Span]) -> Clause | None:
         if any(map(_is_rounded, values)):
             return None
         texts = [value for value in values if isinstance(value, str)]
@@ -170,7 +171,7 @@ def _qdrant(indexes: Mapping[str, QdrantIndex]) -> _Language:
         if answers(field, "integer", "float"):  # `match` would tell 5 from 5.0
             tests += [{"range": {"gte": value, "lte": value}} for value in values if is_number(value)]
         if answers(field, "datetime"):
-            tests += [{"range": bounds} for bounds in _dates(values)]
+            tests += [{"range": bounds} for bounds in _dates(spans)]
         clauses: list[Clause] = [{"key": field, **test} for test in tests]
         return clauses[0] if len(clauses) == 1 else {"should": clauses} if clauses else None
 

@@ -188,6 +188,8 @@ BY_DAY: list[dict[str, Any]] = [
         {"lte": "2023-12"},
         {"gte": 2024},
         {"lte": "2023"},
+        2024,
+        ["2023", 2022],
     )
 ]
 NAMES = {"topic": "thema.keyword", "year": "jahr", "published_at": "stand"}

@@ -163,11 +163,24 @@ def test_a_year_is_a_number_except_in_the_date_of_publication(year: int | str) -
         dates: dict[str, Any] = {"key": "stand", "range": {operator: date}}
         sent = DIALECTS["qdrant"](meant, {"published_at": "stand"}, {})
         assert sent == Translated({"must": [dates, number]}, frozenset())
-    for condition in (year, {"not": year}):
-        meant = expanded_filters(
-            Request(questions=("?",), filters={"published_at": condition, "year": condition})
-        )
-        assert DIALECTS["elasticsearch"](meant, {}, {}).unsent == {"published_at"}
+    negated = expanded_filters(
+        Request(questions=("?",), filters={"published_at": {"not": year}, "year": {"not": year}})
+    )
+    assert DIALECTS["elasticsearch"](negated, {}, {}).unsent == {"published_at"}
+    equal = expanded_filters(Request(questions=("?",), filters={"published_at": [year, "tea"]}))
+    spanned = {"gte": "2024-01-01", "lte": last}
+    clauses = [
+        {"terms": {"stand": ["tea"]}},
+        {"range": {"stand": {**spanned, "format": "strict_date_optional_time"}}},
+    ]
+    assert DIALECTS["elasticsearch"](equal, {"published_at": "stand"}, {}) == Translated(
+        {"bool": {"filter": [{"bool": {"should": clauses, "minimum_should_match": 1}}]}}, frozenset()
+    )
+    tests = [{"key": "stand", "match": {"any": ["tea"]}}, {"key": "stand", "range": spanned}]
+    assert DIALECTS["qdrant"](equal, {"published_at": "stand"}, {}) == Translated(
+        {"must": [{"should": tests}]}, frozenset()
+    )
+    assert DIALECTS["pinecone"](equal, {}, {}).unsent == {"published_at"}
 
 
 def test_conditions_are_joined_and_the_id_and_source_of_a_document_stay_here() -> None:
