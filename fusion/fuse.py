@@ -296,5 +296,11 @@ def fuse_question(
             *dict.fromkeys(line for ranking in retrieved for line in ranking.warnings),
             *_end_warning(request, rankings, answered, len(unique)),
         ),
-        texts={name: text for ranking in retrieved for name, text in ranking.texts.items()},
+        # Stores of one index may find the same passage: its longest text counts.
+        texts=dict(
+            sorted(
+                (pair for ranking in retrieved for pair in ranking.texts.items()),
+                key=lambda pair: len(pair[1].text),
+            )
+        ),
     )

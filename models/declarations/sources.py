@@ -38,7 +38,8 @@ class Neo4jEndpoint(Declared):
 
 
 JsonPath: TypeAlias = Annotated[str, Field(min_length=1)] | Annotated[list[str | int], Field(min_length=1)]
-"""A path of names and list positions, such as `items.0.title`; a list of them if a name contains a dot."""
+"""A path of names and list positions, such as `items.0.title`; a list of them if a name contains a dot.  A name inside a list stands for
+the values of all its objects."""
 
 
 class MongodbTexts(Declared):

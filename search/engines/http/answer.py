@@ -9,7 +9,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from chorale_client.filters import is_deeper
@@ -21,16 +20,16 @@ from models.documents import MAX_METADATA_DEPTH, PassageText
 from models.errors import InvalidAnswer
 from models.hits import Hit, Ranking
 from search.filters import (
-    OWN_FIELDS,
     Fields,
     compile_filters,
+    date_span,
     elements,
     filter_fields,
     unknown_field_warning,
 )
 from search.protocol import Search
 
-_TAG = re.compile(r"<[^<>]*>")
+_TAG = re.compile(r"<[A-Za-z/!?][^<>]*>")
 _ID_CHARS = 512
 _TITLE_CHARS = 500
 _WHOLE = 2**53
@@ -67,6 +66,9 @@ class AnswerReader:
         self._name = name
         self._endpoint = endpoint
         self._prefix = f"{name}/" if endpoint.id_prefix is None else endpoint.id_prefix
+        shared = self._prefix.rstrip("/")
+        # Stores with one prefix find the same passages.  A number would be the place of an indexed passage.
+        self._passages = name if not shared or shared.isdecimal() else shared
         reserved = {"published_at": endpoint.published_at, "source_type": endpoint.source_type}
         self._fields = endpoint.metadata | {name: path for name, path in reserved.items() if path is not None}
 
@@ -97,9 +99,9 @@ class AnswerReader:
         requested_hits: float = math.inf,
         unsent: Collection[str] = (),
     ) -> Answer:
-        """Raises InvalidAnswer.  A hit without a usable id is left out and counted in the warnings.  Filters compare the fields of each
-        hit."""
-        endpoint, used = self._endpoint, hits[: self._endpoint.max_hits]
+        """Raises InvalidAnswer.  A hit without a usable id is left out and counted in the warnings."""
+        endpoint, forced = self._endpoint, frozenset(search.forced_fields)
+        used = hits[: endpoint.max_hits]
         read = [one for row in used if (one := self._document(row)) is not None]
         nameless = len(used) - len(read)
         if used and not read:
@@ -109,39 +111,47 @@ class AnswerReader:
         documents: dict[str, Document] = {}
         for one in read:
             documents.setdefault(one.hit.document_id, one)
-        matching, filter_warnings = self._matching(documents.values(), search, unsent)
-        # A caller learns neither what the key forces nor how many documents that hides.
-        forced = frozenset(search.forced_fields)
+        mixed = sum(type(documents[one.hit.document_id].id) is not type(one.id) for one in read)
+        own_filters = self._own_filters(search, unsent)
+        matching, filter_warnings = self._matching(documents.values(), search, own_filters)
         own_unsent = sorted(set(unsent) - forced) if endpoint.takes_filters else []
-        unusable = [fields for one in documents.values() if (fields := one.unusable - forced)]
+        # A caller learns neither what the key forces nor how many documents that hides.
+        counted = matching if forced else documents.values()
+        unusable = [fields for one in counted if (fields := one.unusable - forced)]
         names = sorted(set[str]().union(*unusable))
-        lost = "" if set(unsent).isdisjoint(names) else ", and a condition on it leaves them out"
+        lost = "" if own_filters.keys().isdisjoint(names) else ", and a condition on it leaves them out"
+        unscored = sum(not one.has_score for one in matching)
         is_short = len(matching) < min(len(documents), search.depth) and len(hits) >= requested_hits
-        source, depth = (f"{word}: {self._name}" for word in (Warned.SOURCE, Warned.DEPTH))
+        compared_here = f"compared here, among the first {requested_hits} hits"
         said = (
-            (nameless, f"{source}: {nameless} of {len(used)} hits have no id"),
+            (
+                not forced and nameless,
+                f"{nameless} of {len(used)} hits have no text or whole number as id",
+            ),
+            (
+                not forced and mixed,
+                f"{mixed} of {len(used)} hits are left out: an earlier hit has the same id, as a number instead of a text or the reverse",
+            ),
             (
                 unusable,
-                f"{source}: {len(unusable)} of {len(used)} hits have a value of {', '.join(map(repr, names))} that cannot be used{lost}",
+                f"{len(unusable)} of {len(counted)} hits have a value of {_named(names)} that cannot be used{lost}",
             ),
             (
-                unscored := sum(not one.has_score for one in matching),
-                f"{source}: {unscored} of {len(matching)} hits have no number at {endpoint.score!r}, and get the score 0",
+                unscored,
+                f"{unscored} of {len(matching)} hits have no number at {endpoint.score!r}, and get the score 0",
             ),
-            (len(hits) > len(used), f"{source}: the first {len(used)} of {len(hits)} hits count"),
+            (not forced and len(hits) > len(used), f"the first {len(used)} of {len(hits)} hits count"),
             (
                 own_unsent,
-                f"{source}: filter {', '.join(map(repr, own_unsent))}: {endpoint.filter_dialect} cannot express the whole condition, "
-                f"which is compared here, among the first {endpoint.max_hits} hits",
-            ),
-            (
-                is_short and not search.forced_fields,
-                f"{depth}: {len(matching)} documents instead of {search.depth}: filters and exclusions were compared here, among the "
-                f"first {requested_hits} hits",
+                f"filter {_named(own_unsent)}: {endpoint.filter_dialect} cannot express the whole condition, which is {compared_here}",
             ),
         )
-        warnings = (*(warning for is_so, warning in said if is_so), *filter_warnings)
-        return Answer(matching[: search.depth], warnings)
+        warnings = [f"{Warned.SOURCE}: {self._name}: {what}" for is_so, what in said if is_so]
+        if is_short and not forced:
+            warnings.append(
+                f"{Warned.DEPTH}: {self._name}: {len(matching)} documents instead of {search.depth}: filters and exclusions were {compared_here}"
+            )
+        return Answer(matching[: search.depth], (*warnings, *filter_warnings))
 
     def explained(self, raw: bytes) -> str:
         """The text of an error's body at the declared path; empty if there is none."""
@@ -157,11 +167,9 @@ class AnswerReader:
         documents, chars = list[Document](), self._endpoint.text_chars
         for one in answer.documents:
             title, text = stored.get(one.id, (None, None))
-            if text is not None:
+            if text := self._plain(text):
                 title = one.text.title if title is None else self._plain(title, _TITLE_CHARS)
-                documents.append(
-                    one._replace(text=replace(one.text, title=title, text=self._plain(text, chars)))
-                )
+                documents.append(one._replace(text=replace(one.text, title=title, text=text[:chars])))
         omitted, of = len(answer.documents) - len(documents), len(answer.documents)
         what = f"{omitted} of {of} hits have no text in the collection, and are left out"
         said = [f"{Warned.DOCUMENT_MISSING}: {self._name}: {what}"] if omitted else []
@@ -174,8 +182,8 @@ class AnswerReader:
         if not (is_name or (type(id_) is int and abs(id_) < 2**64)):
             return None
         document_id = f"{self._prefix}{id_}"
-        # Unique to this source, because its text is not the text of an indexed passage.
-        passage_id = f"{document_id}#{self._name}"
+        # No indexed passage has this id, because its text may be another one.
+        passage_id = f"{document_id}#{self._passages}"
         values = {name: value for name, path in self._fields.items() if (value := at(row, path)) is not None}
         metadata = {name: value for name, value in values.items() if _is_usable(name, value)}
         fields = filter_fields(document_id, self._name, metadata)
@@ -190,14 +198,10 @@ class AnswerReader:
         )
 
     def _matching(
-        self, documents: Collection[Document], search: Search, unsent: Collection[str]
+        self, documents: Collection[Document], search: Search, filters: Mapping[str, Any]
     ) -> tuple[list[Document], tuple[str, ...]]:
-        """The documents that the search does not exclude, and that meet the filters that are compared here; and warnings."""
-        tests = {
-            unusable: compile_filters(self._own_filters(search, unsent, unusable))
-            for unusable in {frozenset[str](), *(one.unusable for one in documents)}
-        }
-        compiled = tests[frozenset()]
+        """The documents that the search does not exclude, and that meet `filters`, for which each value must be usable; and warnings."""
+        compiled = compile_filters(filters)
         lacking = tuple(
             f"{Warned.SOURCE}: {self._name}: filter {field!r}: no hit has this field, so nothing matches: declare it in metadata"
             if self._endpoint.takes_filters and {field, field.partition(".")[0]}.isdisjoint(self._fields)
@@ -206,32 +210,35 @@ class AnswerReader:
             if documents
             and not any(field in one.unusable or elements(one.fields, field) for one in documents)
         )
-        wanted = [one for one in documents if one.hit.document_id not in search.exclude_ids and not lacking]
-        matching = [one for one in wanted if tests[one.unusable].matches(one.fields)]
+        matching = [
+            one
+            for one in documents
+            if one.hit.document_id not in search.exclude_ids
+            and one.unusable.isdisjoint(filters)
+            and not lacking
+            and compiled.matches(one.fields)
+        ]
         return matching, compiled.warnings + lacking
 
-    def _own_filters(
-        self, search: Search, unsent: Collection[str], unusable: frozenset[str]
-    ) -> dict[str, Any]:
-        """The filters that a hit is compared with here: of those that were sent, only where the hit has the field and its value can
-        be used, or a key forces it.  A hit without a field that a key forces is left out, since nobody knows what the endpoint has
-        there."""
-        known = {*OWN_FIELDS, *(self._fields.keys() - unusable)}
+    def _own_filters(self, search: Search, unsent: Collection[str]) -> dict[str, Any]:
+        """The filters that are compared here: those that were not sent, and those that a key forces.  A hit without a field that a key
+        forces is left out, since nobody knows what the endpoint has there."""
         return {
             field: {"all": [condition, {"exists": True}]} if field in search.forced_fields else condition
             for field, condition in (search.filters or {}).items()
-            if not self._endpoint.takes_filters
-            or field in unsent
-            or field in search.forced_fields
-            or {field, field.partition(".")[0]} & known
+            if not self._endpoint.takes_filters or field in unsent or field in search.forced_fields
         }
 
-    def _plain(self, value: Any, most_chars: int) -> str:
+    def _plain(self, value: Any, most_chars: int | None = None) -> str:
         if isinstance(value, list):
             value = " … ".join(one for one in value if isinstance(one, str))
         if not isinstance(value, str):
             return ""
         return (html.unescape(_TAG.sub("", value)) if self._endpoint.text_is_html else value)[:most_chars]
+
+
+def _named(fields: Sequence[str]) -> str:
+    return ", ".join(map(repr, fields))
 
 
 def _parsed(raw: bytes) -> Any:
@@ -255,25 +262,25 @@ def _score(value: Any) -> float | None:
 def _is_usable(name: str, value: Any) -> bool:
     if name in ("source_type", "language", "url"):
         return isinstance(value, str)
-    if name != "published_at":
-        return not is_deeper(value, MAX_METADATA_DEPTH)
-    try:
-        datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        return False
-    return True
+    return (
+        date_span(value) is not None if name == "published_at" else not is_deeper(value, MAX_METADATA_DEPTH)
+    )
 
 
 def at(document: Any, path: JsonPath | None) -> Any:
-    """The value at the path, or None.  A leading `$` means the document itself."""
+    """The value at the path, or None.  A leading `$` means the document itself.  A name inside a list stands for the values of all its
+    objects, as in filters."""
     if path is None:
         return None
     steps = filter(None, path.removeprefix("$").split(".")) if isinstance(path, str) else path
     for step in steps:
         if isinstance(document, dict):
             document = document.get(str(step))
-        elif isinstance(document, list) and str(step).isdecimal() and int(step) < len(document):
-            document = document[int(step)]
+        elif isinstance(document, list) and str(step).isdecimal():
+            document = document[int(step)] if int(step) < len(document) else None
+        elif isinstance(document, list):
+            objects = (one for one in document if isinstance(one, dict))
+            document = [value for one in objects for value in elements(one, str(step))] or None
         else:
             return None
     return document

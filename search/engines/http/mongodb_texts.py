@@ -11,13 +11,19 @@ import bson
 import pymongo
 from bson.errors import BSONError
 from bson.objectid import ObjectId
-from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError, ServerSelectionTimeoutError
+from pymongo.errors import (
+    ConfigurationError,
+    ConnectionFailure,
+    OperationFailure,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+)
 
 from models.declarations.sources import MongodbTexts
 from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
 from search.engines.http.answer import at
 
-_NUMERAL = re.compile(r"-?[0-9]{1,16}")
+_NUMERAL = re.compile(r"0|-?[1-9][0-9]{0,15}")
 _NO_LOGIN = (13, 18, 8000)
 """Codes for a login that is wrong, missing or without the right to read; 8000 is Atlas's own."""
 
@@ -78,6 +84,8 @@ class MongodbCollection:
             return Unauthorised(f"{self._where} refuses the login, or the login may not read the collection")
         if isinstance(error, ServerSelectionTimeoutError):
             return StoreUnavailable(f"{self._where} cannot be reached within {timeout_s:.3g} s")
+        if isinstance(error, ConfigurationError):
+            return StoreUnavailable(f"{self._where}: DNS does not find its name")
         if isinstance(error, PyMongoError) and error.timeout:
             return StoreTimeout(f"{self._where} did not answer within {timeout_s:.3g} s")
         if isinstance(error, ConnectionFailure):

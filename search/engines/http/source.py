@@ -131,7 +131,11 @@ class HttpSource(TextsWithHits):
         kind, meaning = next((kind, meaning) for some, kind, meaning in _MEANINGS if status in some)
         advice = meaning.format(retry_after=retry_after or "not said")
         # An endpoint that refuses a key may quote part of it.
-        said = self._reader.explained(body) if kind is errors.BadIndex and body else ""
+        said = (
+            self._reader.explained(body)
+            if body and kind is not errors.Unauthorised and 400 <= status < 500
+            else ""
+        )
         if self._key:
             said = said.replace(self._key, "…")
         detail = f" ({said[:300]})" if said else ""

@@ -245,6 +245,23 @@ def test_dates_in_milliseconds_are_filtered_by_the_server_and_shown_where_it_wri
     assert ranking.hits[0].published_at == "2024-05-01T20:00:00.000Z"
 
 
+def test_values_in_the_index_s_own_form_are_filtered_by_the_server_and_shown(
+    index: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Dates in seconds, and objects in lists."""
+    name, options = next(options_on_the_page(index, tmp_path_factory))
+    options |= {"filter_fields": {"changed": "stand_in_s", "nr": "anhang.nr"}}
+    options |= {"metadata": {"changed": "_source.stand_in_s", "nr": "_source.anhang.nr"}}
+    with closing(open_http_source(name, options)) as store:
+        for filters in ({"changed": {"gte": "2024-05-01T10:00:00Z"}}, {"changed": "2024-05-01", "nr": 1}):
+            ranking = ranking_of(store, filters=filters)
+            assert ids(ranking)[-1:] == ["papers/kaution"]
+            assert ranking.warnings == ()
+        metadata = ranking.texts["papers/kaution#papers"].metadata
+    moment = datetime.fromisoformat("2024-05-01T20:00:00+00:00")
+    assert metadata == {"changed": moment.timestamp(), "nr": [1], "published_at": PAPERS["kaution"]["stand"]}
+
+
 def test_a_field_inside_nested_is_filtered_only_where_the_mapping_repeats_it_in_the_root(
     stores: dict[str, HttpSource],
 ) -> None:

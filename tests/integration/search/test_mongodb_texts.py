@@ -46,7 +46,7 @@ def finds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def mongodb() -> Iterator[MongodbServer]:
     cows = {"_id": "cows", "content": "A cow drinks eighty litres.", "of": {"title": "Cows"}}
     wheat = {"_id": WHEAT, "content": "Wheat needs nitrogen.", "of": {"title": "Wheat"}, "size": 3}
-    textless = {"_id": 7, "of": {"title": "No text"}}
+    textless = {"_id": 7, "content": {"de": "Roggen"}, "of": {"title": "No text"}}
     hen = {"number": 7.0, "content": "A hen lays an egg."}
     with MongodbServer() as server:
         server.insert("chunks", [cows, wheat, textless])
@@ -125,7 +125,7 @@ def test_a_numeral_and_a_number_have_their_own_texts_if_the_collection_has_both(
 ) -> None:
     options: Any = {"kind": "mongodb", "url_env": VARIABLE, "database": DATABASE, "collection": "typed"}
     with closing(MongodbCollection(MongodbTexts(**options, text="content"), mongodb.url())) as collection:
-        stored = collection.texts([7, "7", 8, "8", 9, "9", 10], 20, 1_000)
+        stored = collection.texts([7, "7", 8, "8", 9, "9", 10, "07"], 20, 1_000)
     wanted = {7: "7", "7": "'7'", 8: "8.0", "8": "8.0", 9: "'9'", "9": "'9'"}
     assert {id_: text for id_, (_, text) in stored.items()} == wanted
 
@@ -162,6 +162,11 @@ def test_a_failure_has_its_reason_and_quotes_nothing_of_the_address(
             ranking_of(source)
     printed = f"{raised.value!r}{raised.value.__cause__!r}{raised.value.__context__!r}"
     assert not [secret for secret in (PASSWORD, "wr0ng", f"{USER}:") if secret in printed]
+
+
+def test_a_name_that_dns_does_not_find_is_said(opens: Opens) -> None:
+    with pytest.raises(StoreUnavailable, match=f"the address in {VARIABLE}: DNS does not find its name"):
+        ranking_of(opens("mongodb+srv://nowhere.invalid", timeout_s=20))
 
 
 def test_a_server_that_hangs_costs_the_time_that_is_left_and_the_next_ranking_has_its_texts(

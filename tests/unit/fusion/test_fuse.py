@@ -22,6 +22,7 @@ from tests.unit.fusion.builders import (
     ids,
     plan,
     request,
+    texts,
 )
 
 THREE = branch_results(
@@ -226,3 +227,16 @@ def test_of_several_such_documents_the_better_one_is_first_also_by_passage() -> 
     branch_result = replace(answered("bm25", *RANKED), rankings=(_naming(("right#0",)).rankings[0],))
     by_passage = fuse_question(plan([branch("bm25"), branch("vector")]), {"bm25": branch_result}, 0, search)
     assert ids(by_passage)[0] == "right"
+
+
+@pytest.mark.parametrize("lengths", [(0, 40), (40, 0), (40, 12)], ids=str)
+def test_a_passage_that_two_stores_found_has_the_longest_of_its_texts(lengths: tuple[int, int]) -> None:
+    """Such as one index with words and vectors, of which two stores show different fields."""
+    names = ("bm25", "vector")
+    rankings = [Ranking((hit("a"),), texts=texts("a", text="x" * length)) for length in lengths]
+    results = {
+        name: BranchResult(name, "ok", rankings=(ranking,))
+        for name, ranking in zip(names, rankings, strict=True)
+    }
+    fused = fuse_question(plan([*map(branch, names)]), results, 0, request())
+    assert [len(text.text) for text in fused.texts.values()] == [40]

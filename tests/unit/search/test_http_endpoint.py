@@ -19,6 +19,10 @@ TEXTS = {
 }
 
 
+DOCUMENT: dict[str, Any] = {"a": {"b": 1}, "a.b": {"c": 2}, "l": [{"x": "first"}, {"x": "second"}, None]}
+DOCUMENT |= {"g": [{"hits": [{"x": 1}, {"x": [2, 3]}]}, {"hits": []}]}
+
+
 @pytest.mark.parametrize(
     ("path", "stands"),
     [
@@ -30,13 +34,15 @@ TEXTS = {
         ("a.b.c", None),
         ("l.9.x", None),
         ("l.-1", None),
-        ("$", {"a": {"b": 1}, "a.b": {"c": 2}, "l": [{"x": "first"}, {"x": "second"}]}),
+        ("l.x", ["first", "second"]),
+        ("l.y", None),
+        ("g.hits.x", [1, 2, 3]),
+        ("$", DOCUMENT),
         (None, None),
     ],
 )
 def test_a_path_follows_objects_and_lists(path: Any, stands: object) -> None:
-    document = {"a": {"b": 1}, "a.b": {"c": 2}, "l": [{"x": "first"}, {"x": "second"}]}
-    assert at(document, path) == stands
+    assert at(DOCUMENT, path) == stands
 
 
 @pytest.mark.parametrize(

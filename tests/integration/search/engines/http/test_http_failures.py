@@ -74,6 +74,8 @@ def test_a_refusal_ends_with_the_endpoint_s_own_sentence_without_a_key_and_what_
         (sends(404, b'{"status": "error"}'), (), "that the store declares"),
         (sends(400, sentence), ("owner",), "that the store declares"),
         (sends(403, sentence), (), "check the key that api_key_env names"),
+        (sends(429, sentence), (), '(retry-after: not said) (No index of "owner" for ….)'),
+        (sends(302, sentence), (), "declare the address that it redirects to"),
         (sends(500, sentence), (), "see the log of that server"),
     ):
         server.answer = answer

@@ -160,6 +160,27 @@ def test_a_document_found_twice_counts_once_and_the_depth_is_kept(server: Search
     assert ranking.texts["wiki/1#wiki"].title == "first"
     cut = ranking_of(opens(hits=None, max_hits=3))
     assert (ids(cut), cut.warnings) == (["wiki/1", "wiki/2"], ("source: wiki: the first 3 of 4 hits count",))
+    server.answer = says([{"id": id_, "rank": 1} for id_ in (1, "1", 2, 2)])
+    mixed = ranking_of(opens(hits=None))
+    said = "1 of 4 hits are left out: an earlier hit has the same id, as a number instead of a text or the reverse"
+    assert (ids(mixed), mixed.warnings) == (["wiki/1", "wiki/2"], (f"source: wiki: {said}",))
+
+
+def test_stores_with_one_prefix_find_the_same_passages_and_no_passage_has_the_id_of_an_indexed_one(
+    opens: Opens,
+) -> None:
+    """Else a context for a language model would have each of these texts twice."""
+    passages = {
+        prefix: ranking_of(opens(id_prefix=prefix)).hits[0].passage_id
+        for prefix in (None, "wiki/", "kb-", "", "2024/")
+    }
+    assert passages == {
+        None: "wiki/7#wiki",
+        "wiki/": "wiki/7#wiki",
+        "kb-": "kb-7#kb-",
+        "": "7#wiki",
+        "2024/": "2024/7#wiki",
+    }
 
 
 def test_html_becomes_text_and_long_texts_are_cut(server: SearchServer, opens: Opens) -> None:
@@ -167,6 +188,8 @@ def test_html_becomes_text_and_long_texts_are_cut(server: SearchServer, opens: O
     plain = ranking_of(opens(text_is_html=True)).texts["wiki/1#wiki"]
     assert (plain.title, plain.text) == ("A & B", "Rent < 5")
     assert ranking_of(opens()).texts["wiki/1#wiki"].text == "<em>Rent</em> &lt; 5"
+    server.answer = says({"items": [{"id": 1, "extract": "<p>1 < 2 and 3 > 2</p><!-- x --><br/>"}]})
+    assert ranking_of(opens(text_is_html=True)).texts["wiki/1#wiki"].text == "1 < 2 and 3 > 2"
     server.answer = says({"items": [{"id": 1, "name": "n" * 5_000, "extract": "x" * 5_000}]})
     long = ranking_of(opens(text_chars=100)).texts["wiki/1#wiki"]
     assert (len(long.title), len(long.text)) == (500, 100)
@@ -204,7 +227,7 @@ def test_values_of_wrong_types_do_not_remove_a_hit_but_a_missing_id_does(
         {"id": 1, "name": 5, "extract": None, "rank": "high", "changed": 1714, "kind": ["a"]},
         {"id": 2, "extract": ["one", 2, "two"], "rank": True, "changed": "soon"},
         {"id": 3, "rank": 10**400, "link": ["one", "two"], "of": nested(17)},
-        {"id": 4, "link": 4, "of": nested(16)},
+        {"id": 4, "link": 4, "changed": "2024-W01-5", "of": nested(16)},
     ]
     unusable: list[Any] = [None, "", {}, True, "x" * 600, 1.5]
     no_ids: list[Any] = [*({"id": id_} for id_ in unusable), 5]
@@ -217,7 +240,7 @@ def test_values_of_wrong_types_do_not_remove_a_hit_but_a_missing_id_does(
     assert ranking.texts["wiki/2#wiki"].text == "one … two"
     assert ranking.total_matches is None
     assert ranking.warnings == (
-        "source: wiki: 7 of 11 hits have no id",
-        "source: wiki: 4 of 11 hits have a value of 'of', 'published_at', 'source_type', 'url' that cannot be used",
+        "source: wiki: 7 of 11 hits have no text or whole number as id",
+        "source: wiki: 4 of 4 hits have a value of 'of', 'published_at', 'source_type', 'url' that cannot be used",
         "source: wiki: 4 of 4 hits have no number at 'rank', and get the score 0",
     )
