@@ -35,9 +35,7 @@ def file(tmp_path: Path) -> Path:
 def declare(tmp_path: Path) -> Iterator[Declare]:
     made: list[Installation] = []
 
-    def installation(
-        *stores: str, documents_url: str | None = None, searched: str = "local"
-    ) -> Installation:
+    def installation(*stores: str, documents_url: str | None = None, searched: str = "local") -> Installation:
         pipeline_file = tmp_path / "pipeline.toml"
         pipeline_file.write_text("".join(stores) + branch("bm25", store=searched))
         settings = Settings(home=tmp_path, pipeline_file=pipeline_file, documents_url=documents_url)
