@@ -50,7 +50,7 @@ def test_a_fusion_worker_that_needs_longer_than_all_its_leases_still_gives_the_w
     expected = order_by(whole, ALL)
     future = striking(whole, "fusion.after_join", "hang", "chorale.fusion", timeout_s=20)
     request_id = in_flight(whole)
-    deadline = int(whole.redis.hget(ENTRY + request_id, "deadline"))
+    deadline = int(whole.redis.hget(ENTRY + request_id, "deadline") or 0)
     # The sweeper has sent the last callback, and waits for the end of the request.
     ends_at = deadline - PROTOCOL.longest_finish_reserve_ms
     until(lambda: future.done() or whole.redis.zscore(WAKEUPS, request_id) == ends_at)
