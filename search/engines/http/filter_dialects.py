@@ -88,18 +88,34 @@ def _bound(operand: Any) -> Any:
     return operand[0] if isinstance(operand, list) else operand
 
 
-def _as_written(condition: Any) -> Any:
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    """The first of several values that mean the same, which a caller wrote."""
+    distinct, known = list[Any](), set[str]()
+    for value in values:
+        distinct += [] if repr(value) in known else [value]
+        known.update(map(repr, meanings(value)))
+    return distinct
+
+
+def _as_written(condition: Any, operator: str = "") -> Any:
     """The condition as a caller writes it."""
-    if isinstance(condition, list):
-        return [_as_written(one) for one in condition]
-    if not isinstance(condition, Mapping):
+    if isinstance(condition, Mapping):
+        return {name: _as_written(part, name) for name, part in condition.items()}
+    if operator == "all":
+        return [*map(_as_written, condition)]
+    if not isinstance(condition, list | tuple):
         return condition
-    return {name: _as_written(_bound(part) if name in RANGES else part) for name, part in condition.items()}
+    written = _distinct(condition)
+    return written[0] if len(written) == 1 < len(condition) else written
 
 
 def _own_form(filters: Mapping[str, Any], names: Mapping[str, str], _: object) -> Translated:
-    sent = {names.get(field, field): _as_written(condition) for field, condition in filters.items()}
-    return Translated(sent, frozenset())
+    sent = {
+        names.get(field, field): _as_written(condition)
+        for field, condition in filters.items()
+        if field not in OWN_FIELDS
+    }
+    return Translated(sent, frozenset(filters.keys() & OWN_FIELDS))
 
 
 def _day_or_month(value: object) -> Span | None:
@@ -135,11 +151,8 @@ _DATES = {"format": "strict_date_optional_time"}
 
 
 def _elasticsearch_same(field: str, values: Sequence[Any], spans: Sequence[Span]) -> Clause:
-    # Only the first of several values with the same meaning is sent: a field of true and false refuses the text "True".
-    distinct, known = list[Any](), set[str]()
-    for value in values:
-        distinct += [] if repr(value) in known else [value]
-        known.update(map(repr, meanings(value)))
+    # A field of true and false refuses the text "True".
+    distinct = _distinct(values)
     plain = [value for value in distinct if _day_or_month(value) is None]
     clauses: list[Clause] = [{"terms": {field: plain}}] if plain else []
     # Unlike `terms`, a lenient `match` finds the text of a keyword and is no error where the mapping expects another form of dates.

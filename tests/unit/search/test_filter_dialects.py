@@ -195,6 +195,21 @@ def test_a_condition_of_several_meanings_is_written_as_the_caller_wrote_it_in_ou
     filters = {"a": {"all": [{"gte": [5, "5"]}]}}
     expected = Translated({"b": {"all": [{"gte": 5}]}}, frozenset())
     assert DIALECTS["chorale"](filters, {"a": "b"}, {}) == expected
+    written: dict[str, Any] = {
+        "year": 2022,
+        "years": ["2021", 2022],
+        "open": True,
+        "part": {"contains": "5", "not": ["a", 7]},
+        "tags": {"all": ["a", {"not": "true"}, {"exists": False}]},
+        "price": {"gt": 1.5, "lte": "20"},
+    }
+    meant = expanded_filters(Request(questions=("?",), filters=written))
+    assert meant["open"] == [True, "true", "True", "TRUE"]
+    sent = {**written, "price": {"gt": 1.5, "lte": 20}}
+    assert DIALECTS["chorale"](meant, {}, {}) == Translated(sent, frozenset())
+    # The endpoint knows neither our prefix nor the names of stores.
+    own = {"document_id": "shop/5", "source": "shop", "year": 1}
+    assert DIALECTS["chorale"](own, {}, {}) == Translated({"year": 1}, frozenset({"document_id", "source"}))
 
 
 def test_qdrant_gets_what_the_index_of_a_field_answers_and_no_more() -> None:
