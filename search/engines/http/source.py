@@ -130,6 +130,8 @@ class HttpSource(TextsWithHits):
         status, retry_after = response.status_code, response.headers.get("Retry-After", "")[:40]
         kind, meaning = next((kind, meaning) for some, kind, meaning in _MEANINGS if status in some)
         advice = meaning.format(retry_after=retry_after or "not said")
+        if kind is errors.Unauthorised and self._key is None:
+            advice = "the store declares no api_key_env"
         # An endpoint that refuses a key may quote part of it.
         said = (
             self._reader.explained(body)

@@ -37,8 +37,8 @@ class TestSources(OutsideServiceContract):
 
 
 FAILURES: dict[str, tuple[Answer, type[errors.StageFailure], str]] = {
-    "401": (sends(401), errors.Unauthorised, "answers 401: check the key that api_key_env names"),
-    "403": (sends(403), errors.Unauthorised, "answers 403: check the key that api_key_env names"),
+    "401": (sends(401), errors.Unauthorised, "answers 401: the store declares no api_key_env"),
+    "403": (sends(403), errors.Unauthorised, "answers 403: the store declares no api_key_env"),
     "404": (sends(404), errors.BadIndex, "answers 404: check the url, params and body"),
     "429": (sends(429, retry_after="7"), errors.StoreUnavailable, "too many requests (retry-after: 7)"),
     "500": (sends(500, b"<html>boom</html>"), errors.StoreUnavailable, "answers 500"),
