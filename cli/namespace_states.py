@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from search.documents.reading import Documents
     from search.documents.store import DocumentStore
     from tasks.indexing.message_order import WriteOrder
+    from tasks.wiring.corpus import Corpus
     from tasks.wiring.resources import Resources
 
 
@@ -137,24 +138,35 @@ def language_lines(installation: Installation, namespace: str | None = None) -> 
 
 
 def unread_files(installation: Installation) -> Iterator[tuple[str, str]]:
-    """What is wrong and how to mend it, for each embedded store whose own file has namespaces that the documents' database lacks.  Such
-    a store was the only one before another one was declared.  Raises BadIndex, StoreUnavailable."""
-    corpus = installation.corpus
-    if corpus.is_on_one_machine:
-        return  # the file is the documents' database
+    """What is wrong and how to mend it, for each file whose namespaces the documents' database lacks: an embedded store's own one, from before
+    another store was declared, or for a single embedded store that of the several stores from before.  Raises BadIndex, StoreUnavailable."""
     from search.documents.reading import Documents
 
-    embedded = [store for store in installation.pipeline.stores.values() if store.kind == "embedded"]
-    for file in [corpus.file_of(store.name) for store in embedded]:
+    corpus = installation.corpus
+    for file, reader, mend in _other_files(corpus):
         if file.exists():
-            with closing(Documents(file)) as own:
-                names = sorted({*own.names()} - {*corpus.documents.names()})
+            with closing(Documents(file)) as other:
+                names = sorted({*other.names()} - {*corpus.documents.names()})
             if names:
-                yield (
-                    f"the documents of {', '.join(names[:5])} are in {file}, which an installation with several stores does not read "
-                    "by itself",
-                    f"set CHORALE_DOCUMENTS_URL=sqlite:///{file} for every process, or move the file away",
-                )
+                yield f"the documents of {', '.join(names[:5])} are in {file}, which {reader}", mend
+
+
+def _other_files(corpus: Corpus) -> Iterator[tuple[Path, str, str]]:
+    """Files that may have documents, which installation does not read them, and how to mend it."""
+    from search.documents.file_reading import file_of
+
+    if not corpus.is_on_one_machine:
+        for store in corpus.pipeline.stores.values():
+            if store.kind == "embedded":
+                file = corpus.file_of(store.name)
+                mend = f"set CHORALE_DOCUMENTS_URL=sqlite:///{file} for every process, or move the file away"
+                yield file, "an installation with several stores does not read by itself", mend
+        return
+    several, own = file_of(corpus.settings.documents_database_url), corpus.documents_address
+    if several is not None and several != own:
+        parts = "with those whose names go on with -wal and -shm"
+        mend = f"stop every process, and move the file, {parts}, in place of {own}; or move it away"
+        yield several, "an installation with a single embedded store does not read", mend
 
 
 def unread_file_lines(installation: Installation) -> list[str]:

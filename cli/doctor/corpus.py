@@ -46,6 +46,13 @@ def store_is_readable(installation: Installation) -> Iterator[Finding]:
     resources = installation.resources
     searched = sorted(resources.searched_stores & {*resources.written_stores})
     for state in states:
+        stores = state.manifest.stores if state.manifest else []
+        if stores and not {*stores} & {*resources.written_stores}:
+            yield Finding(
+                f"namespace {state.name!r} was moved to {', '.join(stores)}, which is not declared here",
+                f"declare it, or let `chorale namespaces rebuild {state.name} --store {resources.written_stores[0]}` move it back",
+            )
+            continue
         try:
             for name in searched:
                 store = resources.serving(name, state.name)

@@ -10,6 +10,7 @@ import pytest
 from cli.installation import Installation
 from cli.namespace_states import unread_files
 from config.settings import Settings
+from search.documents.moving import move
 from tests.integration.cli.commands.findings import findings, the_finding
 from tests.integration.cli.commands.printed import output
 from tests.support.command_line import in_process
@@ -35,9 +36,9 @@ def file(tmp_path: Path) -> Path:
 def declare(tmp_path: Path) -> Iterator[Declare]:
     made: list[Installation] = []
 
-    def installation(*stores: str, documents_url: str | None = None, searched: str = "local") -> Installation:
+    def installation(*stores: str, documents_url: str | None = None) -> Installation:
         pipeline_file = tmp_path / "pipeline.toml"
-        pipeline_file.write_text("".join(stores) + branch("bm25", store=searched))
+        pipeline_file.write_text("".join(stores) + branch("bm25"))
         settings = Settings(home=tmp_path, pipeline_file=pipeline_file, documents_url=documents_url)
         made.append(Installation(settings, None))
         return made[-1]
@@ -67,17 +68,38 @@ def test_the_doctor_and_the_list_of_namespaces_name_the_file_and_the_variable(
     assert NS in output(in_process("namespaces", "list", **environment, CHORALE_DOCUMENTS_URL=url))
 
 
-def test_the_doctor_builds_no_index_in_a_store_that_has_none(
-    declare: Declare, file: Path, tmp_path: Path
+def test_a_single_embedded_store_names_the_file_of_several_stores_and_reads_it_where_its_own_is(
+    declare: Declare, tmp_path: Path
 ) -> None:
-    installation = declare(LOCAL, OTHER, documents_url=f"sqlite:///{file}", searched="other")
-    documents = installation.resources.documents
-    rows, generation = documents.table.all_indexes(NS), documents.generation(NS)
-    finding = the_finding(installation, "documents")
-    assert finding.what == f"namespace '{NS}': the store 'other' has no index of namespace '{NS}' yet"
-    assert finding.mend == f"`chorale verify --namespace {NS}` builds it"
-    assert (documents.table.all_indexes(NS), documents.generation(NS)) == (rows, generation)
-    assert not (tmp_path / "other").exists()
+    several = declare(LOCAL, OTHER)
+    several.resources.writing_store.create(NS, MANIFEST)
+    several.resources.writing_store.upsert(NS, [a_document("a")])
+    move(several.resources.writing_store, NS, ["other"])
+    several.resources.writing_store.close()
+    several.resources.documents.close()
+    file, own = tmp_path / "documents.db", tmp_path / "corpus" / "corpus.db"
+
+    single = declare(LOCAL)
+    finding = the_finding(single, "documents")
+    assert (
+        finding.what
+        == f"the documents of {NS} are in {file}, which an installation with a single embedded store does not read"
+    )
+    assert finding.mend == (
+        f"stop every process, and move the file, with those whose names go on with -wal and -shm, in place of {own}; or move it away"
+    )
+    single.resources.documents.close()
+    for path in own.parent.glob("corpus.db*"):
+        path.rename(tmp_path / f"empty {path.name}")
+    for path in tmp_path.glob("documents.db*"):
+        path.rename(own.with_name(path.name.replace("documents.db", "corpus.db")))
+    again = declare(LOCAL)
+    finding = the_finding(again, "documents")
+    assert finding.what == f"namespace '{NS}' was moved to other, which is not declared here"
+    assert finding.mend == f"declare it, or let `chorale namespaces rebuild {NS} --store local` move it back"
+    move(again.resources.writing_store, NS, ["local"])
+    assert findings(again, "documents") == []
+    assert [state.documents for state in again.resources.writing_store.namespaces()] == [1]
 
 
 def test_nothing_is_said_of_a_single_store_and_of_documents_that_are_in_both(
