@@ -57,8 +57,11 @@ class InputStats:
             raise InvalidJob(self.describe(), wrong=self.wrong, lines=self.named)
 
     def describe(self) -> str:
-        """How many lines are wrong, and the first of them, each on a line of its own."""
-        named = [f"line {number}: {error}" for number, error in self.named]
+        """How many lines are wrong, and what is wrong with the first of them, each error on a line of its own."""
+        numbers: dict[str, list[str]] = {}
+        for number, error in self.named:
+            numbers.setdefault(error, []).append(str(number))
+        named = [f"line{'s' * (len(of) > 1)} {', '.join(of)}: {error}" for error, of in numbers.items()]
         if self.wrong > NAMED:
             named.append(f"and {self.wrong - NAMED:,} more")
         of = "1 line" if self.lines == 1 else f"{self.lines:,} lines"
