@@ -53,7 +53,9 @@ def test_a_healthy_pipeline_gives_nothing(chorale: Run, monkeypatch: pytest.Monk
     wrong = [check for check in report if check["status"] != "well"]
     assert (wrong, len(report)) == ([], len(checks()))
     line = output(chorale("doctor"))
-    assert line.endswith(f"well · {len(report)} checks, nothing to mend · db.local:read db.local:write")
+    assert line.endswith(
+        f"well · {len(report)} checks, nothing to mend · stores: db.local:read db.local:write"
+    )
 
 
 def test_findings_are_shown_with_what_mends_them_and_exit_code_1(chorale: Run) -> None:
