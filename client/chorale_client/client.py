@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 from redis import Redis
@@ -68,6 +67,13 @@ LOOKUP_S = 0.3
 UNTIL_THE_END_S = 61.0
 """A little more than the longest `timeout_s`: every request has ended by then."""
 
+_FIRST_USE = threading.RLock()
+"""Held while a thread imports what a client needs late.  A fork waits for it: the child would have the locks of the import, and not the
+thread that releases them."""
+os.register_at_fork(
+    before=_FIRST_USE.acquire, after_in_parent=_FIRST_USE.release, after_in_child=_FIRST_USE.release
+)
+
 
 class Chorale:
     """Sends questions to a running pipeline and reads answers.
@@ -101,22 +107,27 @@ class Chorale:
         self._default_times = DefaultTimes()
         self._broker_url = broker_url or os.environ.get(BROKER_VARIABLE) or url
         self._ledger_sends = is_same_server(self._broker_url, url)
+        self._publisher: Publisher | None = None
         if not self._ledger_sends:
             _ = self.publisher  # it imports Celery now, not while a request waits
         self._local = threading.local()
 
-    @cached_property
+    @property
     def jobs(self) -> Jobs:
         """Bulk jobs."""
-        from chorale_client.jobs.handles import Jobs
+        with _FIRST_USE:
+            from chorale_client.jobs.handles import Jobs
 
         return Jobs(self._redis, socket_timeout_s=self._patience_s)
 
-    @cached_property
+    @property
     def publisher(self) -> Publisher:
-        from chorale_client.publisher import Publisher
+        with _FIRST_USE:
+            if self._publisher is None:
+                from chorale_client.publisher import Publisher
 
-        return Publisher(self._broker_url)
+                self._publisher = Publisher(self._broker_url)
+            return self._publisher
 
     def message(self, request_id: str) -> bytes:
         """The message for the script that accepts the request, which then pushes it; empty if the publisher has to send it."""
@@ -337,10 +348,11 @@ class Chorale:
         work |= {"namespace": namespace, "v": WIRE_VERSION}
         with self._limit.until(time.monotonic() + self._patience_s), redis_errors_translated():
             work["handed_in"] = stamp_of_message(self._redis, namespace, ticket)
+        publisher = self.publisher
         from kombu.exceptions import KombuError
 
         try:
-            self.publisher.hand_in(task, ticket, work)
+            publisher.hand_in(task, ticket, work)
         except QueueFull:
             forget_message(self._redis, namespace, ticket)
             raise
@@ -371,8 +383,8 @@ class Chorale:
 
     def close(self) -> None:
         """Wait until the messages are sent, and close this thread's connections.  Other threads close theirs when they end."""
-        if "publisher" in self.__dict__:
-            self.publisher.close()
+        if self._publisher is not None:
+            self._publisher.close()
         self._local.__dict__.clear()
         self._subscribing.close()
         self._redis.close()

@@ -42,6 +42,8 @@ class Publisher:
 
     def __init__(self, broker_url: str) -> None:
         self._app = _sending_app(broker_url)
+        # Celery and kombu import these when they are first asked for them, perhaps while another thread forks.
+        _ = self._app.amqp, self._app.connection_for_write().get_transport_cls()
         self._is_redis = celery_url(broker_url).startswith("redis")
         self._thread = _new_thread()
         self._socket: Any = None
