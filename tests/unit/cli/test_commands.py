@@ -91,11 +91,13 @@ def test_every_end_of_a_request_has_an_exit_code_of_its_own() -> None:
 
 
 def test_a_redis_that_goes_away_meanwhile_is_one_sentence_on_stderr(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(**_: object) -> None:
         raise RedisAway("gone")
 
+    # Later tests of this process make files that servers of another user read.
+    monkeypatch.setattr("os.umask", lambda _: 0)
     with pytest.raises(SystemExit) as ended:
         command_line.run(fail)
     assert ended.value.code == 1
