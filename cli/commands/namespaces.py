@@ -22,7 +22,7 @@ from cli.namespace_states import (
 from cli.options import AsJson, EncoderName, Yes, command_group, confirm_deletion
 from cli.progress import ProgressBar, working_bar
 from cli.terminal import counted, facts_table, print_result, stderr
-from models.errors import ServiceError, StageFailure
+from models.errors import NotConfigured, ServiceError, StageFailure
 
 if TYPE_CHECKING:
     from cli.installation import Installation
@@ -167,8 +167,14 @@ def rebuild(
 
 
 def _move(installation: Installation, state: NamespaceState, stores: list[str], *, as_json: bool) -> None:
+    from cli.doctor.reports import declarations
     from tasks.indexing.moving import move_namespace
 
+    has = state.manifest.stores if state.manifest else ()
+    # The stores that have it are known to every process, also where a move is given up.
+    if installation.redis is not None and not set(stores) <= set(has):
+        for finding in declarations(installation):
+            raise NotConfigured(f"{finding.what}; {finding.mend}")
     with ProgressBar(stderr(), f"moving {state.name}", total=state.documents) as bar:
         generation = move_namespace(
             installation.resources,

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from cli.installation import Installation
 from cli.namespace_states import unread_files
 from config.settings import Settings
 from search.documents.moving import move
 from tests.integration.cli.commands.findings import findings, the_finding
-from tests.integration.cli.commands.printed import output
+from tests.integration.cli.commands.printed import complaint, output
 from tests.support.command_line import in_process
 from tests.support.pipelines.pipeline_files import LOCAL, branch
+from tests.support.servers.redis_server import RedisServer
 from tests.support.stores.one_engine import embedded_store
 from tests.support.stores.several_stores import MANIFEST, NS, a_document
 
@@ -36,9 +39,9 @@ def file(tmp_path: Path) -> Path:
 def declare(tmp_path: Path) -> Iterator[Declare]:
     made: list[Installation] = []
 
-    def installation(*stores: str, documents_url: str | None = None) -> Installation:
+    def installation(*stores: str, documents_url: str | None = None, searched: str = "local") -> Installation:
         pipeline_file = tmp_path / "pipeline.toml"
-        pipeline_file.write_text("".join(stores) + branch("bm25"))
+        pipeline_file.write_text("".join(stores) + branch("bm25", store=searched))
         settings = Settings(home=tmp_path, pipeline_file=pipeline_file, documents_url=documents_url)
         made.append(Installation(settings, None))
         return made[-1]
@@ -66,6 +69,19 @@ def test_the_doctor_and_the_list_of_namespaces_name_the_file_and_the_variable(
 
     assert findings(declare(LOCAL, OTHER, documents_url=url), "documents") == []
     assert NS in output(in_process("namespaces", "list", **environment, CHORALE_DOCUMENTS_URL=url))
+
+
+def test_the_doctor_builds_no_index_in_a_store_that_has_none(
+    declare: Declare, file: Path, tmp_path: Path
+) -> None:
+    installation = declare(LOCAL, OTHER, documents_url=f"sqlite:///{file}", searched="other")
+    documents = installation.resources.documents
+    rows, generation = documents.table.all_indexes(NS), documents.generation(NS)
+    finding = the_finding(installation, "documents")
+    assert finding.what == f"namespace '{NS}': the store 'other' has no index of namespace '{NS}' yet"
+    assert finding.mend == f"`chorale verify --namespace {NS}` builds it"
+    assert (documents.table.all_indexes(NS), documents.generation(NS)) == (rows, generation)
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_single_embedded_store_names_the_file_of_several_stores_and_reads_it_where_its_own_is(
@@ -100,6 +116,27 @@ def test_a_single_embedded_store_names_the_file_of_several_stores_and_reads_it_w
     move(again.resources.writing_store, NS, ["local"])
     assert findings(again, "documents") == []
     assert [state.documents for state in again.resources.writing_store.namespaces()] == [1]
+
+
+def test_a_namespace_is_not_moved_while_a_process_has_another_pipeline_file(
+    declare: Declare, file: Path, tmp_path: Path, redis_server: RedisServer, redis_client: Redis
+) -> None:
+    """That process would find no store of the moved namespace, and each of its searches would fail."""
+    declare(LOCAL, OTHER)
+    environment = {
+        "CHORALE_HOME": str(tmp_path),
+        "CHORALE_PIPELINE_FILE": str(tmp_path / "pipeline.toml"),
+        "CHORALE_DOCUMENTS_URL": f"sqlite:///{file}",
+        "CHORALE_REDIS_URL": redis_server.url,
+    }
+    seconds, _ = redis_client.time()
+    beat = {"at": seconds * 1000, "ready": True, "queues": ["chorale.bm25"], "wire": 1}
+    redis_client.set("chorale:heartbeat:bm25", json.dumps(beat | {"about": {"pipeline": "old"}}))
+    rebuild = ("namespaces", "rebuild", NS, "--store", "other")
+    refused = complaint(in_process(*rebuild, **environment))
+    assert "bm25 have another pipeline file than this program; set CHORALE_PIPELINE_FILE" in refused
+    redis_client.delete("chorale:heartbeat:bm25")
+    assert output(in_process(*rebuild, **environment)) == f"{NS}: served by other, with 1 document"
 
 
 def test_nothing_is_said_of_a_single_store_and_of_documents_that_are_in_both(
