@@ -19,7 +19,14 @@ from models.tables.schema import Schema
 DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 
 # Time limits for a server that does not answer.
-CONNECT = {"sqlite": {}, "postgresql": {"connect_timeout": 5, "tcp_user_timeout": 10_000}}
+CONNECT = {
+    "sqlite": {},
+    "postgresql": {
+        "connect_timeout": 5,
+        "tcp_user_timeout": 10_000,
+        "prepare_threshold": None,  # behind pgbouncer the next transaction may be on another connection
+    },
+}
 
 # A drainer waits this long for a lock and then tries again, so that it can be stopped between attempts.
 ON_CONNECT = {

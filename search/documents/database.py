@@ -28,6 +28,8 @@ SCHEMA = Schema(
 )
 
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+_OF_ANOTHER_SESSION = ("42P05", "26000")
+"""A prepared statement is there already, or is not there."""
 _CONNECT = {"sqlite": {"timeout": 30.0}, "postgresql": {"connect_timeout": 5, "tcp_user_timeout": 10_000}}
 _POLL_S = 0.02
 _SCHEMA_LOCK = ""
@@ -181,9 +183,12 @@ class Database:
                 raise failure_of(self._file, cause) from error
             # The first line of libpq's message; the others repeat it for each address of the host.
             line = str(cause or error).partition("\n")[0]
-            raise DatabaseUnavailable(
-                f"the documents' database {self.address} cannot be used: {line[:500]}"
-            ) from error
+            what = f"the documents' database {self.address} cannot be used: {line[:500]}"
+            if getattr(cause, "sqlstate", None) in _OF_ANOTHER_SESSION:
+                what += (
+                    "; give CHORALE_DOCUMENTS_URL an address without pgbouncer, or pgbouncer's session mode"
+                )
+            raise DatabaseUnavailable(what) from error
 
 
 class Plain:

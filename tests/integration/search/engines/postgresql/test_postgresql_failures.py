@@ -18,7 +18,7 @@ from search.engines.postgresql.connection import Session
 from search.protocol import Search
 from tests.contracts.engine_faults import CALLS, DOCUMENTS, EngineFaults, Through, count, filled
 from tests.contracts.store_documents import EAST, document, questions
-from tests.support.servers.own_server import free_ports
+from tests.support.servers.pgbouncer import pgbouncer
 from tests.support.servers.postgresql_server import PostgresqlServer, opened
 from tests.support.servers.services import missing
 from tests.support.servers.tcp_proxy import TcpProxy
@@ -172,25 +172,15 @@ def test_a_replica_is_searched_and_a_write_names_the_primary(server: PostgresqlS
 def test_pgbouncer_may_give_each_transaction_another_connection(
     server: PostgresqlServer, database: str
 ) -> None:
-    program = shutil.which("pgbouncer", path="/usr/bin:/usr/sbin")
-    if program is None:
-        missing("without pgbouncer: a package of this name has it")
-    [port] = free_ports(1)
-    settings = server.folder / "pgbouncer.ini"
-    settings.write_text(
-        f"[databases]\n* = host=127.0.0.1 port={server.port} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
-        f"listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 2\n"
-        "server_round_robin = 1\n"
-    )
-    with subprocess.Popen([str(program), settings], stderr=subprocess.DEVNULL, user=server.user) as process:
-        try:
-            with opened(server.url(database, port=port)) as store, ThreadPoolExecutor(8) as threads:
-                retried(lambda: count(store), StoreUnavailable, pause_s=lambda _: 0.05, for_s=30)
-                assert list(threads.map(lambda _: count(store), range(60))) == [DOCUMENTS] * 60
-                CALLS["write"](store, 30)
-                assert count(store) == DOCUMENTS
-        finally:
-            process.kill()
+    with (
+        pgbouncer(server) as port,
+        opened(server.url(database, port=port)) as store,
+        ThreadPoolExecutor(8) as threads,
+    ):
+        retried(lambda: count(store), StoreUnavailable, pause_s=lambda _: 0.05, for_s=30)
+        assert list(threads.map(lambda _: count(store), range(60))) == [DOCUMENTS] * 60
+        CALLS["write"](store, 30)
+        assert count(store) == DOCUMENTS
 
 
 @pytest.fixture
