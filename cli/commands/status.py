@@ -55,13 +55,15 @@ def status(
     if not installation.settings.cells:
         fields = read_status(installation)
         print_result(fields, *view(fields), as_json=as_json)
+        if fields["namespaces"] is None:
+            raise typer.Exit(OTHER)
         return
     cells = {name: status_of(cell) for name, cell in installation.cells.items()}
     parts = [
         part for name, fields in cells.items() for part in (Text(f"cell {name}", "bold"), *view(fields), "")
     ]
     print_result({"cells": cells}, *parts, as_json=as_json)
-    if any("error" in fields for fields in cells.values()):
+    if any("error" in fields or fields["namespaces"] is None for fields in cells.values()):
         raise typer.Exit(OTHER)
 
 
@@ -94,13 +96,24 @@ def status_of(cell: Installation) -> dict[str, Any]:
 
 
 def read_status(installation: Installation) -> dict[str, Any]:
-    """What `chorale status --json` prints; raises NotRunning, BadIndex (a damaged corpus), RedisError."""
+    """What `chorale status --json` prints; raises NotRunning, BadIndex (a damaged corpus), RedisError.
+
+    `namespaces` is None, with a finding, where the documents' database does not answer.
+    """
     from chorale_client.connections.urls import without_password
 
+    from cli.doctor.corpus import unusable_database
     from records.rules.adaptation_checks import read_adaptation_checks
+    from search.documents.database import DatabaseUnavailable
 
     redis, pipeline = installation.running_redis(), installation.pipeline
-    one_more = installation.corpus.namespaces(limit=MOST_NAMESPACES + 1)
+    running, unusable = installation.running().to_wire(), None
+    try:
+        one_more = installation.corpus.namespaces(limit=MOST_NAMESPACES + 1)
+    except DatabaseUnavailable as failure:
+        one_more, unusable = [], unusable_database(installation, failure)
+        finding = {"check": "documents", "what": unusable.what, "mend": unusable.mend}
+        running = {**running, "findings": [*running["findings"], finding]}
     states = one_more[:MOST_NAMESPACES]
     generations = published(installation, [state.name for state in states])
     adapting = [name for name, configuration in pipeline.configurations.items() if configuration.adapt]
@@ -110,11 +123,13 @@ def read_status(installation: Installation) -> dict[str, Any]:
             "address": without_password(installation.redis_url or ""),
             "version": str(redis.info("server")["redis_version"]),
         },
-        **installation.running().to_wire(),
+        **running,
         "adapting": [
             asdict(check) for check in read_adaptation_checks(redis) if check.configuration in adapting
         ],
-        "namespaces": [namespace_fields(state, generations.get(state.name)) for state in states],
+        "namespaces": None
+        if unusable
+        else [namespace_fields(state, generations.get(state.name)) for state in states],
         "has_more_namespaces": len(one_more) > len(states),
     }
 
@@ -146,7 +161,7 @@ def view(status: Fields) -> list[Any]:
         if status["has_more_namespaces"]:
             last = status["namespaces"][-1]["name"]
             parts.append(f"there are more namespaces: `chorale namespaces list --after {last}`")
-    else:
+    elif status["namespaces"] is not None:
         parts.append(Text("no namespaces yet: `chorale index PATH…` makes one", "dim"))
     if status["findings"]:
         parts += ["", findings_table(status["findings"])]

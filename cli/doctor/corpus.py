@@ -27,16 +27,7 @@ def store_is_readable(installation: Installation) -> Iterator[Finding]:
     try:
         states = installation.resources.writing_store.namespaces()
     except DatabaseUnavailable as failure:
-        settings = installation.settings
-        url = settings.documents_database_url
-        shared = {settings.audit_url: "CHORALE_AUDIT_URL", settings.database_url: "CHORALE_DATABASE_URL"}
-        variable = (
-            "CHORALE_DOCUMENTS_URL" if settings.documents_url else shared.get(url, "CHORALE_DOCUMENTS_URL")
-        )
-        yield Finding(
-            failure.detail,
-            f"start it, or correct {variable} (user, password, host, database), for every process",
-        )
+        yield unusable_database(installation, failure)
         return
     except StageFailure as failure:
         yield finding_of(failure)
@@ -66,6 +57,18 @@ def store_is_readable(installation: Installation) -> Iterator[Finding]:
             if isinstance(failure, BadIndex):
                 mend = f"`chorale verify --namespace {state.name}` builds a lost index again"
             yield finding_of(failure, where=where, mend=mend)
+
+
+def unusable_database(installation: Installation, failure: DatabaseUnavailable) -> Finding:
+    """With the variable that has the address."""
+    settings = installation.settings
+    url = settings.documents_database_url
+    shared = {settings.audit_url: "CHORALE_AUDIT_URL", settings.database_url: "CHORALE_DATABASE_URL"}
+    variable = "CHORALE_DOCUMENTS_URL" if settings.documents_url else shared.get(url, "CHORALE_DOCUMENTS_URL")
+    mend = f"start it, or correct {variable} (user, password, host, database), for every process"
+    if "permission denied" in failure.detail:
+        mend = f"let the user of {variable} own the database, or grant what is denied"
+    return finding_of(failure, mend=mend)
 
 
 def model(installation: Installation) -> Iterator[Finding]:

@@ -137,7 +137,8 @@ def missing(resources: Resources, queues: Sequence[str]) -> Sequence[str]:
     try:
         states = resources.namespaces()
     except StageFailure as error:
-        unread = f"the documents' database: {error.detail}"
+        is_named = error.detail.startswith("the documents' database")
+        unread = error.detail if is_named else f"the documents' database: {error.detail}"
     try:
         warm_models(resources, queues, states)
     except ModelMissing as error:

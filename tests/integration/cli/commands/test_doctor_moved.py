@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from chorale_client.wire_names import QUEUE_FUSION
+from chorale_client.wire_names import QUEUE_BULK, QUEUE_FUSION
 from structlog.testing import capture_logs
 
 from cli.installation import Installation
@@ -18,6 +18,7 @@ from tasks.worker.warming import missing
 from tests.integration.cli.commands.findings import findings, the_finding
 from tests.support.pipelines.pipeline_files import LOCAL, branch
 from tests.support.servers.databases import empty_database
+from tests.support.servers.own_server import free_ports
 from tests.support.stores.one_engine import embedded_store
 from tests.support.stores.several_stores import MANIFEST, NS, a_document
 
@@ -84,3 +85,17 @@ def test_a_store_without_an_index_that_a_branch_searches_is_found_with_the_comma
     assert finding.mend == f"`chorale verify --namespace {NS}` builds it"
     [line] = logged(installation)
     assert (line["event"], line["store"]) == ("not loaded", "other")
+
+
+def test_a_worker_without_the_documents_database_names_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, [port] = tmp_path / "pipeline.toml", free_ports(1)
+    file.write_text(LOCAL + OTHER + branch("bm25"))
+    monkeypatch.setenv("ENGINE_URL", "postgresql://nowhere/chorale")
+    documents_url = f"postgresql://chorale@127.0.0.1:{port}/chorale"
+    installation = Installation(
+        Settings(home=tmp_path, pipeline_file=file, documents_url=documents_url), None
+    )
+    [why] = missing(installation.resources, [QUEUE_BULK])
+    assert why.startswith(f"the documents' database {documents_url} cannot be used: ")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from tests.integration.cli.commands.printed import complaint, document, output
 from tests.support.command_line import Run
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline_files import LOCAL, branch
+from tests.support.servers.own_server import free_ports
 from tests.support.waiting import until
 
 
@@ -28,6 +32,32 @@ def test_status_shows_every_worker_queue_and_namespace(chorale: Run, pipeline: R
     metrics = output(chorale("status", "--prometheus"))
     for queue in pipeline.resources.pipeline.queues:
         assert f'chorale_queue_messages{{queue="{queue}"}} 0.0' in metrics
+
+
+def test_status_without_the_documents_database_shows_workers_and_queues_and_names_it(
+    chorale: Run, tmp_path: Path
+) -> None:
+    [port] = free_ports(1)
+    other = '[stores.other]\nkind = "embedded"\noptions = { folder = "other" }\n'
+    file = tmp_path / "pipeline.toml"
+    file.write_text(LOCAL + other + branch("bm25"))
+    away = {
+        "CHORALE_PIPELINE_FILE": str(file),
+        "CHORALE_DOCUMENTS_URL": f"postgresql://chorale:opensesame@127.0.0.1:{port}/chorale",
+    }
+    called = chorale("status", "--json", **away)
+    assert (called.returncode, called.stderr) == (1, "")
+    status = json.loads(called.stdout)
+    assert "worker" in {worker["name"] for worker in status["workers"]}
+    assert status["namespaces"] is None
+    finding = status["findings"][-1]
+    assert finding["check"] == "documents"
+    assert "Connection refused" in finding["what"]
+    assert finding["mend"].startswith("start it, or correct CHORALE_DOCUMENTS_URL (")
+    words = chorale("status", **away).stdout
+    assert "chorale.retrieve" in words
+    assert "no namespaces yet" not in words
+    assert "opensesame" not in words
 
 
 def test_audit_lists_the_last_request_and_shows_everything_about_it(
