@@ -77,7 +77,7 @@ def summary(answer: Answer) -> Text:
     parts = [Text(answer.status, STATUS_STYLES.get(answer.status, ""))]
     parts.append(Text(_count_line(answer.questions, hits), "dim"))
     if removed := sum((Counter(question.removed) for question in answer.questions), Counter()):
-        parts.append(Text("removed by " + ", ".join(f"{name} {n:,}" for name, n in removed.items()), "dim"))
+        parts.append(Text("removed: " + ", ".join(f"{name} {n:,}" for name, n in removed.items()), "dim"))
     if relaxed := dict.fromkeys(name for question in answer.questions for name in question.relaxed):
         parts.append(Text("found without " + ", ".join(relaxed), "yellow"))
     parts.append(Text(f"{answer.took_ms:,.0f} ms" + (" from the cache" if answer.cached else ""), "dim"))
@@ -131,6 +131,7 @@ def _document(hit: Hit) -> Text:
         lines.append(highlighted(hit.snippet))
     facts = [hit.document_id if hit.title else None, hit.source_type, hit.published_at, hit.url]
     facts += [f"{copy.why.replace('_', ' ')} {copy.document_id} folded" for copy in hit.folded]
+    facts += [f"pinned by the rule {hit.pinned}"] if hit.pinned else []
     if line := " · ".join(filter(None, facts)):
         lines.append(Text(line, "dim"))
     return Text("\n").join(lines)
@@ -160,7 +161,10 @@ def _branch_table(hit: Hit, *, explain: bool) -> Table:
             table.add_row("", Text("=", "dim"), Text(f"{how} = {branch.contribution:.5f}", "dim"))
     for name, factor in hit.boosts.items():
         table.add_row(Text(name, "dim"), "", Text(f"× {factor:.3f}", "dim"))
-    table.add_row(Text(hit.score_kind or "score", "cyan"), "", Text(f"{hit.score:.5f}", "cyan"))
+    if hit.pinned and not hit.branches:
+        table.add_row(Text("pinned", "cyan"), "", "")
+    else:
+        table.add_row(Text(hit.score_kind or "score", "cyan"), "", Text(f"{hit.score:.5f}", "cyan"))
     return table
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chorale_client.answer import Degradation, Snippet, StageLine
+from chorale_client.answer import BranchScore, Degradation, Hit, Snippet, StageLine
 from chorale_client.errors import InvalidJob
 from chorale_client.jobs.input_stats import InputStats
 from chorale_client.jobs.job_line import JobLine
 from rich.console import Console
 
 from cli import progress
-from cli.answer_view import highlighted, missing_lines, placed_stages
+from cli.answer_view import highlighted, hits_table, missing_lines, placed_stages
 from cli.commands.tune import _file_questions
 from cli.jobs import view
 from records.jobs.job import COUNTED, Job, JobsUnavailable, NewJob, State
@@ -37,6 +37,27 @@ def test_highlights_stay_on_their_words_when_line_breaks_are_removed() -> None:
     text = highlighted(Snippet(text="a\n\nnotice\tperiod", highlights=((3, 9),)))
     assert text.plain == "a  notice period"
     assert [text.plain[span.start : span.end] for span in text.spans] == ["notice"]
+
+
+def test_a_pinned_hit_has_its_rule_and_no_score_if_no_branch_found_it() -> None:
+    found = {
+        "bm25": BranchScore(rank=1, score=2.0, passage_id="p", normalised=1, weight=1, contribution=0.01639)
+    }
+    hit: dict[str, Any] = {"passage_id": "p", "score_kind": "rrf", "pinned": "tele"}
+    hits = [
+        Hit(rank=1, document_id="a", score=0.0, **hit),
+        Hit(rank=2, document_id="b", score=0.01639, branches=found, **hit),
+    ]
+    console = Console(width=100, color_system=None)
+    with console.capture() as capture:
+        console.print(hits_table(hits))
+    lines = [" ".join(line.split()) for line in capture.get().splitlines() if line.strip()]
+    assert lines[1:] == [
+        "1 a pinned",
+        "pinned by the rule tele",
+        "2 b bm25 #1 2.000",
+        "pinned by the rule tele rrf 0.01639",
+    ]
 
 
 def test_the_steps_of_a_branch_follow_one_another_from_its_beginning() -> None:

@@ -48,7 +48,7 @@ def test_what_follows_the_fusion_is_asked_for_on_the_command_line(chorale: Run) 
     options |= {"diversity": 0.3, "context_tokens": 60, "context_around": 1, "timeout_s": 30}
     words = output(chorale("search", "ERR-4711", "--options", json.dumps(options)))
     assert "[1] Error ERR-4711" in words
-    assert "removed by min_fused_score" in words
+    assert "removed: min_fused_score " in words
 
 
 def test_an_abstained_question_shows_its_hits_and_says_so(chorale: Run) -> None:
