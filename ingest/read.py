@@ -115,7 +115,7 @@ def read_documents(
     sources = {checked_source(source)} if source is not None else {default_source(path) for path in starts}
     if len(sources) > 1:
         raise ValueError(
-            f"the paths have different sources ({', '.join(sorted(sources))}): name one source for all"
+            f"the paths have different sources ({', '.join(sorted(sources))}): name one source for all with `--source`"
         )
     reading = _Reading(next(iter(sources), ""), ids, options, limits or ReadLimits())
     return reading.read(starts, follows_links=follows_links)

@@ -140,7 +140,8 @@ def compile_filters(filters: Mapping[str, Any]) -> CompiledFilters:
 
 
 def unknown_field_warning(field: str) -> str:
-    return f"filter {field!r}: no document has this field, so nothing matches"
+    own = "; a document's own title and text are no metadata" if field in ("title", "text") else ""
+    return f"filter {field!r}: no document has this field, so nothing matches{own}"
 
 
 def unknown_field_warnings(fields: Iterable[str], known: Iterable[object]) -> tuple[str, ...]:

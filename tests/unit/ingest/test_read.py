@@ -61,7 +61,7 @@ def test_an_id_has_one_unicode_form_and_a_name_that_is_not_utf_8_is_reported(tmp
 
 
 def test_paths_of_two_sources_need_a_name(docs: Path) -> None:
-    with pytest.raises(ValueError, match="name one source for all"):
+    with pytest.raises(ValueError, match="name one source for all with `--source`"):
         read_documents([docs / "a", docs / "b.txt"])
     assert ids(docs / "a", docs / "b.txt", source="s") == ["s/b.txt", "s/z.md", "s/b.txt"]
 

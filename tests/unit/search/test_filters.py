@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from search.filters import compile_filters
+from search.filters import compile_filters, unknown_field_warnings
 
 
 def matches(filters: dict[str, Any], **fields: Any) -> bool:
@@ -95,3 +95,11 @@ def test_an_invalid_condition_is_named_and_matches_nothing(condition: Any) -> No
 def test_equal_filters_have_one_key() -> None:
     assert compile_filters({"a": 1, "b": [2]}).key == compile_filters({"b": [2], "a": 1}).key
     assert compile_filters({"a": 1}).key != compile_filters({"a": "1"}).key
+
+
+def test_the_warning_of_a_filter_on_a_title_says_that_a_title_is_no_metadata() -> None:
+    title, colour = unknown_field_warnings(["title", "colour"], [False, False])
+    assert title == (
+        "filter 'title': no document has this field, so nothing matches; a document's own title and text are no metadata"
+    )
+    assert colour == "filter 'colour': no document has this field, so nothing matches"
