@@ -21,6 +21,7 @@ from cli.terminal import (
     plain_table,
     print_result,
 )
+from models.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -102,15 +103,15 @@ def read_status(installation: Installation) -> dict[str, Any]:
     """
     from chorale_client.connections.urls import without_password
 
-    from cli.doctor.corpus import unusable_database
     from records.rules.adaptation_checks import read_adaptation_checks
-    from search.documents.database import DatabaseUnavailable
 
     redis, pipeline = installation.running_redis(), installation.pipeline
     running, unusable = installation.running().to_wire(), None
     try:
         one_more = installation.corpus.namespaces(limit=MOST_NAMESPACES + 1)
-    except DatabaseUnavailable as failure:
+    except StoreUnavailable as failure:
+        from cli.doctor.corpus import unusable_database
+
         one_more, unusable = [], unusable_database(installation, failure)
         finding = {"check": "documents", "what": unusable.what, "mend": unusable.mend}
         running = {**running, "findings": [*running["findings"], finding]}

@@ -10,7 +10,7 @@ from cli.installation import Installation
 from cli.namespace_states import published, unknown_languages, unread_files
 from config.model_declarations import DEFAULT_ENCODER, EndpointEncoder
 from models.documents import NamespaceState
-from models.errors import BadIndex, ServiceError, StageFailure
+from models.errors import BadIndex, ServiceError, StageFailure, StoreUnavailable
 from models.texts.known_words import ADVICE
 from monitoring.checks import Finding
 from search.documents.database import DatabaseUnavailable
@@ -59,7 +59,7 @@ def store_is_readable(installation: Installation) -> Iterator[Finding]:
             yield finding_of(failure, where=where, mend=mend)
 
 
-def unusable_database(installation: Installation, failure: DatabaseUnavailable) -> Finding:
+def unusable_database(installation: Installation, failure: StoreUnavailable) -> Finding:
     """With the variable that has the address."""
     settings = installation.settings
     url = settings.documents_database_url
