@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from cli.installation import Installation
+    from config.declarations import Pipeline
+    from models.rules import Rules
     from records.rules.store import RuleStore, Version
 
 rules = command_group("Pin and block documents, name synonyms, set weights, and show every change.")
@@ -114,6 +116,8 @@ def put(
                 with suppress(RedisError):
                     copy_rules(redis, store, draft.namespace)
                     is_copied = True
+        for line in _unused_weights(draft.rules, installation.pipeline):
+            stderr().print(line, soft_wrap=True)
     is_new = after.version > before
     if as_json:
         fields = {"namespace": after.namespace, "version": after.version, "in_redis": is_copied}
@@ -189,6 +193,18 @@ def _open() -> Iterator[tuple[Installation, RuleStore]]:
         yield installation, RuleStore(engine)
     finally:
         engine.dispose()
+
+
+def _unused_weights(rules: Rules, pipeline: Pipeline) -> Iterator[str]:
+    """A line for each name in the weights that the pipeline file does not declare; another process may declare it."""
+    branches = sorted(branch.name for branch in pipeline.branches)
+    for name, rule in rules.weights.items():
+        here = f"weights.{name}: the pipeline file here has no"
+        if rule.configuration not in pipeline.configurations:
+            known = ", ".join(sorted(pipeline.configurations))
+            yield f"{here} configuration {rule.configuration!r}; there are: {known}"
+        for branch in sorted(rule.branches.keys() - set(branches)):
+            yield f"{here} branch {branch!r}; there are: {', '.join(branches)}"
 
 
 def _change_fields(versions: Sequence[Version], count: int) -> list[dict[str, Any]]:

@@ -34,6 +34,7 @@ def test_a_file_is_put_followed_by_searches_got_again_and_an_entry_of_history_is
     file.write_text(RULES)
     put = chorale("rules", "put", str(file))
     assert (put.returncode, put.stdout) == (0, "shop: version 1, 3 rules, the first\n"), put.stderr
+    assert put.stderr == ""
 
     def pinned() -> bool:
         answer = document(chorale("search", "how is bread baked?", "--namespace", "shop", "--json"))
@@ -94,3 +95,22 @@ def test_rules_can_be_written_while_nothing_runs(alone: Run, tmp_path: Path) -> 
     called = alone("rules", "put", str(file))
     assert called.returncode == 0, called.stderr
     assert "the rules hold when a sweeper has copied them" in called.stderr
+
+
+def test_weights_that_no_search_uses_are_named(
+    chorale: Run, pipeline: RunningPipeline, tmp_path: Path
+) -> None:
+    pipeline.index(namespace="weighted")
+    file = tmp_path / "rules.toml"
+    file.write_text(
+        'namespace = "weighted"\n[weights.a]\nconfiguration = "nope"\nbranches = { bm25 = 1 }\n'
+        '[weights.b]\nconfiguration = "rrf"\nbranches = { bm25 = 1, bn25 = 1 }\n'
+    )
+    put = chorale("rules", "put", str(file))
+    assert put.stdout == "weighted: version 1, 2 rules, the first\n"
+    configurations = ", ".join(sorted(pipeline.resources.pipeline.configurations))
+    branches = ", ".join(sorted(branch.name for branch in pipeline.resources.pipeline.branches))
+    assert put.stderr.splitlines() == [
+        f"weights.a: the pipeline file here has no configuration 'nope'; there are: {configurations}",
+        f"weights.b: the pipeline file here has no branch 'bn25'; there are: {branches}",
+    ]
