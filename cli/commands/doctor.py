@@ -152,7 +152,7 @@ def show(console: Console, examined: list[Examined], capabilities: Sequence[str]
         names = ", ".join(check.name for check in skipped if check.skipped == why)
         console.print(Text(f"not looked at: {names}", "dim"))
         console.print(Padding(Text(str(why), "dim"), (0, 0, 0, 2)))
-    may = f" · stores: {' '.join(capabilities)}"
+    may = f" · rights on stores: {' '.join(capabilities)}"
     wrong = sum(len(check.wrong) for check in examined)
     healthy = sum(not check.wrong and not check.skipped for check in examined)
     if wrong or skipped:

@@ -162,7 +162,9 @@ def view(status: Fields) -> list[Any]:
         if status["has_more_namespaces"]:
             last = status["namespaces"][-1]["name"]
             parts.append(f"there are more namespaces: `chorale namespaces list --after {last}`")
-    elif status["namespaces"] is not None:
+    elif status["namespaces"] is None:
+        parts.pop()
+    else:
         parts.append(Text("no namespaces yet: `chorale index PATH…` makes one", "dim"))
     if status["findings"]:
         parts += ["", findings_table(status["findings"])]

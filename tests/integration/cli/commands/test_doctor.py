@@ -54,7 +54,7 @@ def test_a_healthy_pipeline_gives_nothing(chorale: Run, monkeypatch: pytest.Monk
     assert (wrong, len(report)) == ([], len(checks()))
     line = output(chorale("doctor"))
     assert line.endswith(
-        f"well · {len(report)} checks, nothing to mend · stores: db.local:read db.local:write"
+        f"well · {len(report)} checks, nothing to mend · rights on stores: db.local:read db.local:write"
     )
 
 
