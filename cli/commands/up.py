@@ -103,7 +103,9 @@ def up(
         say(f"starting in {settings.home}, Redis at {without_password(started.redis_url)}{whose}")
         give_up_s = time.monotonic() + READY_LIMIT_S
         while missing := started.supervisor.wait_ready(SAYS_EVERY_S):
-            if started.supervisor.is_serving or started.supervisor.wait(0) or time.monotonic() >= give_up_s:
+            supervisor = started.supervisor
+            has_ended = supervisor.is_stopping or supervisor.wait(0)
+            if has_ended or supervisor.is_serving or time.monotonic() >= give_up_s:
                 break
             say(f"waiting for {', '.join(missing)}")
         if started.supervisor.is_stopping:

@@ -227,6 +227,26 @@ def test_ctrl_c_stops_everything_and_leaves_no_trace(up: subprocess.Popen[str], 
     assert not (home / "up.json").exists()
 
 
+def test_stopped_while_it_waits_for_a_process_it_says_so_once(tmp_path: Path) -> None:
+    server = '[stores.local]\nkind = "postgresql"\noptions = { url_env = "NOT_SET" }\n[branches.bm25]\nkind = "bm25"\n'
+    (tmp_path / "pipeline.toml").write_text(f'{server}group = "lexical"\nstore = "local"\n')
+    home = {"CHORALE_HOME": str(tmp_path / "home"), "CHORALE_PIPELINE_FILE": str(tmp_path / "pipeline.toml")}
+    arguments = ("up", "--json", "--processes", "retrieve=0,bm25=1,fusion=0,index=0,bulk=0")
+    with subprocess.Popen(
+        **command(*arguments, **home), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        try:
+            lines_until(process.stdout, "bm25-1 ended with exit code 1")
+            process.terminate()
+            said = [json.loads(line)["line"] for line in process.stdout or ()]
+        finally:
+            process.kill()
+    # One may have been due just before.
+    assert len([line for line in said if line.startswith("waiting for ")]) <= 1
+    assert said.count("stopping before all were ready") == 1
+    assert said[-1] == "stopped"
+
+
 @pytest.mark.slow
 def test_without_its_rerankers_model_it_serves_the_fused_order_and_says_so(tmp_path: Path) -> None:
     reranking = '[rerankers.gone]\nmodel = "/no/such/model"\n[configurations.best]\nmethod = "rrf"\nreranker = "gone"\n'
