@@ -67,9 +67,17 @@ def show(namespace: Name, as_json: AsJson = False) -> None:
         facts["… as Redis has it"] = "not copied" if in_redis is None else f"{in_redis:,}"
     manifest = asdict(state.manifest) if state.manifest else {}
     facts |= {
-        name.replace("_", " "): str(value) for name, value in manifest.items() if value not in ({}, (), [])
+        name.replace("_", " "): _in_words(value)
+        for name, value in manifest.items()
+        if value not in (None, {}, (), [])
     }
     print_result(namespace_fields(state, in_redis), facts_table(facts), as_json=as_json)
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 @namespaces.command()

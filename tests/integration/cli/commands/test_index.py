@@ -114,6 +114,14 @@ def test_a_namespace_that_is_made_again_gets_a_higher_generation_than_the_one_in
     assert chorale("namespaces", "delete", "restored", "--yes").returncode == 0
 
 
+def test_a_namespace_is_shown_in_words(chorale: Run) -> None:
+    assert chorale("namespaces", "create", "patients", "--local-only").returncode == 0
+    lines = [" ".join(line.split()) for line in chorale("namespaces", "show", "patients").stdout.splitlines()]
+    assert "local only yes" in lines
+    assert not [line for line in lines if "None" in line]
+    assert chorale("namespaces", "delete", "patients", "--yes").returncode == 0
+
+
 def test_a_deleted_namespace_is_gone_for_the_cache_too(chorale: Run, pipeline: RunningPipeline) -> None:
     pipeline.index({"only": ("Tea", "Tea is drawn for three minutes.")}, namespace="drafts")
     search, delete = ("search", "tea", "-n", "drafts", "--json"), ("namespaces", "delete", "drafts")
