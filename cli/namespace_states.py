@@ -152,7 +152,7 @@ def unread_files(installation: Installation) -> Iterator[tuple[str, str]]:
 
 
 def _other_files(corpus: Corpus) -> Iterator[tuple[Path, str, str]]:
-    """Files that may have documents, which installation does not read them, and how to mend it."""
+    """Each file that may have documents, which kind of installation does not read it, and how to mend that."""
     from search.documents.file_reading import file_of
 
     if not corpus.is_on_one_machine:

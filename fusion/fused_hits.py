@@ -103,7 +103,7 @@ MOST_WITH_CHOICE = 100
 
 
 def store_of(hit: FusedHit, stores: Mapping[str, str]) -> str:
-    """The store of the hit's passage, that of the first branch that found it: one that only scored it may not have it.
+    """The store that has the hit's passage: that of the first branch that found it, since a store that only scored it may lack it.
 
     `stores` are by branch.
     """

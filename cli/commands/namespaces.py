@@ -179,7 +179,7 @@ def _move(installation: Installation, state: NamespaceState, stores: list[str], 
     from tasks.indexing.moving import move_namespace
 
     has = state.manifest.stores if state.manifest else ()
-    # The stores that have it are known to every process, also where a move is given up.
+    # Every process knows the stores that have the namespace: a move may be given up.
     if installation.redis is not None and not set(stores) <= set(has):
         for finding in declarations(installation):
             raise NotConfigured(f"{finding.what}; {finding.mend}")

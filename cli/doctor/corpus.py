@@ -60,7 +60,7 @@ def store_is_readable(installation: Installation) -> Iterator[Finding]:
 
 
 def unusable_database(installation: Installation, failure: StoreUnavailable) -> Finding:
-    """With the variable that has the address."""
+    """The finding for a documents' database that cannot be used; it names the variable with the address."""
     settings = installation.settings
     url = settings.documents_database_url
     shared = {settings.audit_url: "CHORALE_AUDIT_URL", settings.database_url: "CHORALE_DATABASE_URL"}

@@ -29,7 +29,7 @@ SCHEMA = Schema(
 
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 _OF_ANOTHER_SESSION = ("42P05", "26000")
-"""A prepared statement is there already, or is not there."""
+"""SQLSTATE: a prepared statement exists already, or does not exist."""
 _CONNECT = {"sqlite": {"timeout": 30.0}, "postgresql": {"connect_timeout": 5, "tcp_user_timeout": 10_000}}
 _POLL_S = 0.02
 _SCHEMA_LOCK = ""

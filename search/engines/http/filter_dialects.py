@@ -89,7 +89,7 @@ def _bound(operand: Any) -> Any:
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
-    """The first of several values that mean the same, which a caller wrote."""
+    """Of values that mean the same only the first, which is the one that a caller wrote."""
     distinct, known = list[Any](), set[str]()
     for value in values:
         distinct += [] if repr(value) in known else [value]

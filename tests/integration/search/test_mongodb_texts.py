@@ -164,7 +164,7 @@ def test_a_failure_has_its_reason_and_quotes_nothing_of_the_address(
     assert not [secret for secret in (PASSWORD, "wr0ng", f"{USER}:") if secret in printed]
 
 
-def test_a_name_that_dns_does_not_find_is_said(opens: Opens) -> None:
+def test_the_error_says_that_dns_does_not_find_the_name(opens: Opens) -> None:
     with pytest.raises(StoreUnavailable, match=f"the address in {VARIABLE}: DNS does not find its name"):
         ranking_of(opens("mongodb+srv://nowhere.invalid", timeout_s=20))
 

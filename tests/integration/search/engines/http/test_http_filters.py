@@ -68,7 +68,7 @@ def test_a_condition_that_is_compared_here_finds_no_hit_whose_value_cannot_be_re
 
 
 @pytest.mark.parametrize("dialect", get_args(FilterDialect))
-def test_a_condition_that_was_sent_is_the_endpoint_s_own_affair(
+def test_the_endpoint_alone_compares_a_condition_that_was_sent(
     server: SearchServer, opens: Opens, dialect: str
 ) -> None:
     """The endpoint ignores case, reads numbers in texts, and ranges over objects in lists."""

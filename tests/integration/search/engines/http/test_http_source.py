@@ -169,7 +169,7 @@ def test_a_document_found_twice_counts_once_and_the_depth_is_kept(server: Search
 def test_stores_with_one_prefix_find_the_same_passages_and_no_passage_has_the_id_of_an_indexed_one(
     opens: Opens,
 ) -> None:
-    """Else a context for a language model would have each of these texts twice."""
+    """Otherwise a context for a language model would have each of these texts twice."""
     passages = {
         prefix: ranking_of(opens(id_prefix=prefix)).hits[0].passage_id
         for prefix in (None, "wiki/", "kb-", "", "2024/")
