@@ -49,10 +49,6 @@ def on_loop(work: Coroutine[Any, Any, _T], deadline: Deadline) -> _T:
         raise deadline.over() from error
 
 
-def no_connection(server: object) -> StoreTimeout:
-    return StoreTimeout(f"no connection to {server} came free in time: raise the store's `connections`")
-
-
 class TimedThreads:
     """Runs calls of a client that cannot end its calls in time.  Each call has a thread, and there are as many threads as connections."""
 
@@ -68,7 +64,9 @@ class TimedThreads:
             return answering.result(deadline.check())
         except TimeoutError:
             if answering.cancel():
-                raise no_connection(deadline.subject) from None
+                raise StoreTimeout(
+                    f"no connection to {deadline.subject} came free in time: raise the store's `connections`"
+                ) from None
             give_up()
             raise deadline.over() from None
 

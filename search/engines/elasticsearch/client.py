@@ -16,11 +16,9 @@ from elastic_transport import (
     Urllib3HttpNode,
 )
 from elasticsearch import ApiError, Elasticsearch, UnsupportedProductError
-from urllib3.exceptions import EmptyPoolError
 
 from models.declarations.engines import ElasticsearchEndpoint
 from models.errors import StoreUnavailable
-from search.deadline import no_connection
 from search.engines.elasticsearch.dialect import Dialect, Request
 from search.engines.elasticsearch.failures import (
     Server,
@@ -120,8 +118,6 @@ def _translated(server: Server) -> Iterator[None]:
     except TlsError as error:
         raise no_tls(server, error) from error
     except NoConnection as error:
-        if any(isinstance(one, EmptyPoolError) for one in error.errors):
-            raise no_connection(server) from error
         raise unreachable(server, error) from error
     except SerializationError as error:
         raise no_json(server) from error

@@ -44,8 +44,9 @@ class TimedPool:
                 if (connection := response.connection) is not None and connection.sock is not None:
                     connection.sock.settimeout(remaining_s)
         except BaseException:
-            # The rest of this answer must not be read as the next call's answer.
+            # The rest of this answer must not be read as the next call's answer, and the closed connection goes back into the pool.
             response.close()
+            response.release_conn()
             raise
         response.release_conn()
         return _read(response, b"".join(pieces))
