@@ -114,7 +114,7 @@ def _fused_hit(
 def collapsed(answers: BranchAnswers, position: int, method: Method) -> list[BranchRanking]:
     """A ranking for each branch of the plan, empty where it did not answer this question."""
     request, plan = answers.request, answers.plan
-    excluded = frozenset((*request.exclude_ids, *rules_at(plan, position).blocked))
+    excluded = frozenset((*request.excluded_ids, *rules_at(plan, position).blocked))
     weights: Mapping[str, float] = {}
     if plan.weights_by_type:
         kind = question_type(request.questions[plan.searched[position]].text)
@@ -276,7 +276,7 @@ def fuse_question(
 
     boosts, now = None if request.boosts == "off" else plan.boosts, read_moment(plan.now)
     ranked = _boosted(candidates, boosts, now, notes)
-    ruled = pinned_first(ranked, plan, position, answered, pin_lookup, frozenset(request.exclude_ids))
+    ruled = pinned_first(ranked, plan, position, answered, pin_lookup, frozenset(request.excluded_ids))
     _note_rules(ruled, notes)
     unique = _folded([candidate for candidate, _, _ in ruled.placed], plan, notes)
 

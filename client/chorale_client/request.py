@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -225,7 +226,7 @@ class Request(_Wire):
     exclude_ids: Annotated[
         tuple[Annotated[str, Field(max_length=MAX_ID_CHARS)], ...], Field(fail_fast=True)
     ] = Field((), max_length=MAX_EXCLUDED, strict=False)
-    """Ids of documents to leave out."""
+    """Ids of documents to leave out, as they were handed in or as hits show them."""
     boosts: Literal["off"] | Boosts | None = None
     """Authority and recency instead of the configuration's; `off`: without either."""
     thresholds: Thresholds | None = None
@@ -324,6 +325,12 @@ class Request(_Wire):
         copied = super().model_copy(update=update, deep=deep)
         copied.__dict__.pop("written", None)
         return copied
+
+    @property
+    def excluded_ids(self) -> tuple[str, ...]:
+        """`exclude_ids` as they were sent, which an endpoint may know, and as Chorale's stores keep ids."""
+        kept = (unicodedata.normalize("NFC", name.strip()) for name in self.exclude_ids)
+        return tuple(dict.fromkeys((*self.exclude_ids, *kept)))
 
     @property
     def effective_depth(self) -> int:

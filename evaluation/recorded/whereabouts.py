@@ -91,7 +91,7 @@ def _steps(
     if not any(place.rank for place in places):
         yield "No branch found it."
         return
-    if document_id in request.exclude_ids:
+    if document_id in request.excluded_ids:
         yield "The request excludes it (exclude_ids)."
         return
     if rule := rules_at(plan, position).blocked.get(document_id):

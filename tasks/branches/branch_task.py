@@ -183,7 +183,7 @@ class BranchTask:
         return Search(
             depth,
             self.filters,
-            self.request.exclude_ids,
+            self.request.excluded_ids,
             self.remaining_s,
             self.generation,
             forced_fields=forced,

@@ -77,7 +77,7 @@ def _listed(
 
 
 def _documents(store: Lists, request: Request, ids: Sequence[str], timeout_s: float) -> dict[str, Hit]:
-    search = Search(len(ids), expanded_filters(request), request.exclude_ids, timeout_s, only_ids=ids)
+    search = Search(len(ids), expanded_filters(request), request.excluded_ids, timeout_s, only_ids=ids)
     ranking = store.list_documents(request.namespace, search, order_by="published_at", descending=True)
     wanted = set(ids)  # a store of another package may know no `only_ids`
     return {hit.document_id: hit for hit in ranking.hits if hit.document_id in wanted}

@@ -201,3 +201,14 @@ def test_with_scores_every_branch_scores_every_hit_and_the_hits_score_follows(he
         assert hit.score == pytest.approx(by_hand, rel=1e-9)
     # Only BM25 searches words: what has none of them gets 0.
     assert {hit.branches["bm25"].score for hit in answer.hits if "bm25" not in hit.found_by} == {0}
+
+
+def test_a_document_is_left_out_by_the_id_that_it_was_handed_in_with(here: OneProcess) -> None:
+    kept = "Caf\u00e9 menu"
+    here.index(
+        {kept: ("Coffee", "Coffee of the day."), "tea": ("Tea", "Tea, and no coffee.")}, namespace="excluding"
+    )
+    asked = {"namespace": "excluding", "timeout_s": 20}
+    assert set(ids(here.ask("coffee", **asked))) == {kept, "tea"}
+    for written in ("Cafe\u0301 menu", f" {kept} ", kept):
+        assert ids(here.ask("coffee", exclude_ids=[written], **asked)) == ["tea"]
