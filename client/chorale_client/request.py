@@ -71,7 +71,15 @@ Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 Names = Annotated[tuple[Name, ...], Field(fail_fast=True)]
 
 Include = Literal["ids", "metadata", "snippets", "texts", "explanation", "context"]
-Around = Annotated[int, Field(ge=0, le=20)] | Literal["document"]
+
+
+def _check_around(value: Any) -> Any:
+    if value != "document" and (type(value) is not int or not 0 <= value <= 20):
+        raise ValueError("takes a number from 0 to 20, or 'document'")
+    return value
+
+
+Around = Annotated[Annotated[int, Field(ge=0, le=20)] | Literal["document"], BeforeValidator(_check_around)]
 Weight = Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False, strict=False)]
 Score = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -143,6 +151,15 @@ class Grouping(_Wire):
     field: Name
     """`document`, for passages (`fuse_by`), or the name of a metadata field."""
     size: int = Field(1, ge=1, le=100)
+
+
+def _as_boosts(value: Any) -> Any:
+    """An object is checked by itself: the faults of a union would not be those of a field that a caller knows."""
+    if value is None or value == "off":
+        return value
+    if not isinstance(value, (Mapping, Boosts)):
+        raise ValueError("takes an object, or 'off'")
+    return Boosts.model_validate(value)
 
 
 def _as_grouping(value: Any) -> Any:
@@ -227,7 +244,7 @@ class Request(_Wire):
         tuple[Annotated[str, Field(max_length=MAX_ID_CHARS)], ...], Field(fail_fast=True)
     ] = Field((), max_length=MAX_EXCLUDED, strict=False)
     """Ids of documents to leave out, as they were handed in or as hits show them."""
-    boosts: Literal["off"] | Boosts | None = None
+    boosts: Annotated[Literal["off"] | Boosts | None, BeforeValidator(_as_boosts)] = None
     """Authority and recency instead of the configuration's; `off`: without either."""
     thresholds: Thresholds | None = None
     """The lowest scores of hits; what is below is removed."""

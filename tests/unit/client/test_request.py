@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from chorale_client import InvalidRequest, make_request
+from chorale_client.request import Request
 
 VALUES = "a text, a finite number, true or false"
 OPERATORS = "gt, gte, lt, lte, exists, not, contains, all"
@@ -119,6 +120,38 @@ def test_every_valid_filter_is_taken_unchanged(condition: Any) -> None:
 )
 def test_a_fault_inside_a_question_is_reported_once(question: Any, says: str) -> None:
     assert complaint(question) == says
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"boosts": {"authority": {"law": 0}}}, "boosts.authority.law: Input should be greater than 0"),
+        ({"boosts": {"recency": 1}}, "boosts.recency: unknown field"),
+        ({"boosts": "on"}, "boosts: takes an object, or 'off'"),
+        ({"boosts": 5}, "boosts: takes an object, or 'off'"),
+        (
+            {"context_tokens": 9, "context_around": "page"},
+            "context_around: takes a number from 0 to 20, or 'document'",
+        ),
+        (
+            {"context_tokens": 9, "context_around": 21},
+            "context_around: takes a number from 0 to 20, or 'document'",
+        ),
+    ],
+    ids=str,
+)
+def test_a_fault_in_a_field_of_several_forms_is_reported_once_under_its_own_name(
+    options: dict[str, Any], says: str
+) -> None:
+    assert complaint(**options) == says
+
+
+@pytest.mark.parametrize("around", [0, 20, "document"])
+def test_a_field_of_several_forms_takes_each_of_them(around: Any) -> None:
+    boosts: Any = {"authority": {"law": 2}, "max_places": None}
+    request = make_request("bread", boosts=boosts, context_tokens=9, context_around=around)
+    assert Request.model_validate_json(request.model_dump_json()) == request
+    assert (request.context_around, make_request("bread", boosts="off").boosts) == (around, "off")
 
 
 def test_each_of_several_wrong_fields_is_named() -> None:
