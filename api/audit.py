@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from chorale_client.tenants import owned
+from chorale_client.wire_names import Status
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
@@ -69,7 +70,7 @@ def list_past_searches(
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
     after: Annotated[str | None, Query(description="`next` of the page before")] = None,
     correlation_id: Annotated[str | None, Query(max_length=256)] = None,
-    status: Annotated[str | None, Query(max_length=32)] = None,
+    status: Status | None = None,
     namespace: Annotated[str | None, Query(max_length=64)] = None,
     missing: Annotated[
         str | None, Query(max_length=256, description="A branch that was missing from the answer")

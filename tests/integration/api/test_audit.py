@@ -82,3 +82,11 @@ def test_a_key_reads_no_address_of_a_server_and_the_operators_key_does(api: Http
             assert "unavailable" in client.get(path).text
             assert "10.0.0.7" not in client.get(path).text
             assert "10.0.0.7" in admin.get(path).text
+
+
+def test_a_status_that_no_search_can_have_is_refused_by_name(api: HttpApi) -> None:
+    with api.client("auditor", scopes=frozenset({"audit:read"})) as client:
+        refused = client.get("/v1/audit?status=done")
+        assert (refused.status_code, refused.json()["field"]) == (422, "status")
+        assert "'complete', 'degraded'" in refused.json()["detail"]
+        assert client.get("/v1/audit?status=degraded").status_code == 200
