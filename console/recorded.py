@@ -35,7 +35,7 @@ _FILTERS = ("status", "correlation_id", "namespace", "missing", "begins")
 
 async def show_list(visit: Visit) -> dict[str, Any] | Response:
     """The beginning of an id leads to the request, if there is one alone."""
-    filters = {name: (visit.parameters.get(name) or "").strip() or None for name in _FILTERS}
+    filters: dict[str, Any] = {name: (visit.parameters.get(name) or "").strip() or None for name in _FILTERS}
     after = visit.parameters.get("after")
     page = await to_thread.run_sync(
         lambda: list_past_searches(visit.session.grant, visit.services, limit=50, after=after, **filters)
