@@ -86,6 +86,7 @@ class Announcements:
     @contextmanager
     def listening(self, name: str, *, is_accepted: bool = False) -> Iterator[Listener]:
         """Subscribes to a channel.  The subscription goes out with the next turn of the event loop."""
+        loop = asyncio.get_running_loop()
         channel, listener = name.encode(), Listener(is_accepted=is_accepted)
         self._listeners.setdefault(channel, []).append(listener)
         if channel in self._subscribed:
@@ -94,11 +95,19 @@ class Announcements:
         try:
             yield listener
         finally:
-            listeners = self._listeners[channel]
-            listeners.remove(listener)
-            if not listeners:
-                del self._listeners[channel]
-                self._change()
+            # The garbage collector ends an abandoned reader of events, in any thread.
+            if asyncio._get_running_loop() is loop:
+                self._leave(channel, listener)
+            else:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(self._leave, channel, listener)
+
+    def _leave(self, channel: bytes, listener: Listener) -> None:
+        listeners = self._listeners[channel]
+        listeners.remove(listener)
+        if not listeners:
+            del self._listeners[channel]
+            self._change()
 
     async def renew(self) -> None:
         """Drop the connection, which has missed an announcement; the reading task makes a new one."""

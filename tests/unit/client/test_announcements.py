@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import suppress
 
+import pytest
 from chorale_client.asynchronous.announcements import Announcements
 from redis.asyncio import ConnectionPool
 
@@ -25,3 +27,24 @@ def test_closing_ends_a_task_that_swallows_its_first_cancellation() -> None:
         return reading.cancelled()
 
     assert asyncio.run(closed())
+
+
+def test_a_reader_that_another_thread_ends_leaves_its_channel_in_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    faults: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", faults.append)
+
+    async def loops() -> list[object]:
+        announcements = Announcements(ConnectionPool())
+        seen: list[object] = []
+        monkeypatch.setattr(announcements, "_change", lambda: seen.append(asyncio.get_running_loop()))
+        readers = [announcements.listening("x")]
+        readers[0].__enter__()
+        await asyncio.to_thread(readers.clear)  # as the garbage collector does
+        await asyncio.sleep(0)
+        assert not announcements._listeners
+        return [loop is asyncio.get_running_loop() for loop in seen]
+
+    assert asyncio.run(loops()) == [True, True]
+    assert not faults
