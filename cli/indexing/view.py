@@ -61,7 +61,8 @@ def show_omitted(report: IndexReport, where: str) -> None:
     )
     if report.spared:
         stderr().print(
-            f"not deleted, since unread files may contain them: {counted(report.spared, 'document')}"
+            f"not deleted, since unread files may contain them, or nothing was read: {counted(report.spared, 'document')}",
+            soft_wrap=True,
         )
     if report.gone:
         are, stay, them = ("is", "stays", "it") if report.gone == 1 else ("are", "stay", "them")

@@ -176,10 +176,11 @@ class IndexingRun:
             yield batch
 
     def gone(self) -> list[str]:
-        """The known documents that the source no longer has; those whose file could not be read are spared."""
+        """The known documents that the source no longer has.  Those whose file could not be read are spared, and all if nothing was read:
+        a folder that is not mounted looks like an empty one."""
         spared = tuple(skipped.spares for skipped in self.report.skipped if skipped.spares is not None)
         unseen = self.known.keys() - self.report.read_ids
-        gone = sorted(document_id for document_id in unseen if not document_id.startswith(spared))
+        gone = sorted(name for name in unseen if not name.startswith(spared)) if self.report.read_ids else []
         self.report.spared, self.report.gone = len(unseen) - len(gone), len(gone)
         return gone
 

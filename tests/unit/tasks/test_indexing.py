@@ -139,6 +139,14 @@ def test_prune_spares_documents_whose_file_cannot_be_read(index: Index, docs: Pa
     assert report.has_faults
 
 
+def test_prune_deletes_nothing_if_nothing_was_read(index: Index, docs: Path) -> None:
+    index(docs)
+    for file in docs.iterdir():
+        file.unlink()
+    report = index(docs, prune=True)
+    assert (report.deleted, report.gone, report.spared) == (0, 0, 3)
+
+
 def test_the_next_run_continues_where_an_interrupted_run_stopped(
     index: Index, store: OneEngine, embedder: HashingEmbedder
 ) -> None:
@@ -228,13 +236,14 @@ def test_a_document_that_was_pruned_or_dropped_has_no_near_duplicates(
 ) -> None:
     index([raw("a", LONG)])
     if how == "pruned":
-        index([], prune=True)
+        index([raw("other", "Of something else.")], prune=True)
     else:
         store.drop("n")
         with store.documents.reading() as rows:
             assert rows.execute("SELECT count(*) FROM chorale_near_duplicate_band").fetchone() == (0,)
     index([raw("b", LONG)])
-    assert groups(store) == {"docs/b": None}
+    assert groups(store)["docs/b"] is None
+    assert "docs/a" not in groups(store)
 
 
 def test_indexing_a_message_asks_the_store_only_for_its_documents(
