@@ -68,8 +68,8 @@ UNTIL_THE_END_S = 61.0
 """A little more than the longest `timeout_s`: every request has ended by then."""
 
 _FIRST_USE = threading.RLock()
-"""Held while a thread imports what a client needs late.  A fork waits for it: the child would have the locks of the import, and not the
-thread that releases them."""
+"""A thread holds this lock while it imports what a client needs late, and forks wait for the lock.  Otherwise a child would have the locks
+of the import without the thread that releases them."""
 os.register_at_fork(
     before=_FIRST_USE.acquire, after_in_parent=_FIRST_USE.release, after_in_child=_FIRST_USE.release
 )

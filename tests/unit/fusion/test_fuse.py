@@ -231,7 +231,7 @@ def test_of_several_such_documents_the_better_one_is_first_also_by_passage() -> 
 
 @pytest.mark.parametrize("lengths", [(0, 40), (40, 0), (40, 12)], ids=str)
 def test_a_passage_that_two_stores_found_has_the_longest_of_its_texts(lengths: tuple[int, int]) -> None:
-    """Such as one index with words and vectors, of which two stores show different fields."""
+    """Two stores may search one index, by words and by vectors, and show different fields of it."""
     names = ("bm25", "vector")
     rankings = [Ranking((hit("a"),), texts=texts("a", text="x" * length)) for length in lengths]
     results = {

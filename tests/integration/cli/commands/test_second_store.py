@@ -121,7 +121,7 @@ def test_a_single_embedded_store_names_the_file_of_several_stores_and_reads_it_w
 def test_a_namespace_is_not_moved_while_a_process_has_another_pipeline_file(
     declare: Declare, file: Path, tmp_path: Path, redis_server: RedisServer, redis_client: Redis
 ) -> None:
-    """That process would find no store of the moved namespace, and each of its searches would fail."""
+    """A process without the new store would fail each search of the moved namespace."""
     declare(LOCAL, OTHER)
     environment = {
         "CHORALE_HOME": str(tmp_path),
