@@ -61,7 +61,9 @@ class InputStats:
         numbers: dict[str, list[str]] = {}
         for number, error in self.named:
             numbers.setdefault(error, []).append(str(number))
-        named = [f"line{'s' * (len(equal) > 1)} {', '.join(equal)}: {error}" for error, equal in numbers.items()]
+        named = [
+            f"line{'s' * (len(equal) > 1)} {', '.join(equal)}: {error}" for error, equal in numbers.items()
+        ]
         if self.wrong > NAMED:
             named.append(f"and {self.wrong - NAMED:,} more")
         of = "1 line" if self.lines == 1 else f"{self.lines:,} lines"
